@@ -1,0 +1,91 @@
+package nettest
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Main runs the tests of a package and fails it when they leak: a namespace of this process, a goroutine or a file descriptor. It
+// first removes the namespaces of dead processes. Use:
+//
+//	func TestMain(m *testing.M) { os.Exit(nettest.Main(m)) }
+func Main(m interface{ Run() int }) int {
+	if err := CleanDead(); err != nil && privileged() == nil {
+		fmt.Fprintln(os.Stderr, "nettest: remove namespaces of dead processes:", err)
+		return 1
+	}
+	startPoller()
+	files, goroutines := openFiles(), runtime.NumGoroutine()
+	code := m.Run()
+	if code != 0 {
+		return code // a failed test may well have left something; its own message is the one to read
+	}
+	if leaks := findLeaks(files, goroutines); len(leaks) > 0 {
+		fmt.Fprintln(os.Stderr, "nettest: the tests leaked:\n"+strings.Join(leaks, "\n"))
+		return 1
+	}
+	return 0
+}
+
+// findLeaks says what there is now that was not there before. What is about to end gets two seconds to do so.
+func findLeaks(files map[string]int, goroutines int) []string {
+	var leaks []string
+	for range 200 {
+		if leaks = leaksNow(files, goroutines); len(leaks) == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return leaks
+}
+
+func leaksNow(files map[string]int, goroutines int) []string {
+	var leaks []string
+	entries, _ := os.ReadDir(runNetns) // none when there never was a namespace
+	for _, e := range entries {
+		if pid, ok := ownerOf(e.Name()); ok && pid == os.Getpid() {
+			leaks = append(leaks, "namespace "+e.Name())
+		}
+	}
+	for target, num := range openFiles() {
+		if more := num - files[target]; more > 0 {
+			leaks = append(leaks, fmt.Sprintf("%d open %s", more, target))
+		}
+	}
+	slices.Sort(leaks)
+	if n := runtime.NumGoroutine(); n > goroutines {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		leaks = append(leaks, fmt.Sprintf("%d goroutines, %d before:\n%s", n, goroutines, stacks))
+	}
+	return leaks
+}
+
+// openFiles counts this process's open files by what they are, sockets and pipes without their numbers.
+func openFiles() map[string]int {
+	files := map[string]int{}
+	entries, _ := os.ReadDir("/proc/self/fd")
+	for _, e := range entries {
+		target, err := os.Readlink("/proc/self/fd/" + e.Name())
+		if err != nil { // the directory we read
+			continue
+		}
+		if kind, _, ok := strings.Cut(target, ":["); ok && kind != "anon_inode" {
+			target = kind
+		}
+		files[target]++
+	}
+	return files
+}
+
+// startPoller makes Go's runtime open the descriptors of its network poller, which stay open, before they are counted.
+func startPoller() {
+	if r, w, err := os.Pipe(); err == nil {
+		r.Close()
+		w.Close()
+	}
+}
