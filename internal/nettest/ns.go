@@ -18,6 +18,8 @@ type NS struct {
 	fd     int
 	handle *netlink.Handle
 
+	mounted bool
+
 	mu      sync.Mutex
 	spawner *spawner
 	closed  bool
@@ -50,6 +52,7 @@ func (n *NS) create() error {
 	if err := mountNamespace(fd, n.Path()); err != nil {
 		return err
 	}
+	n.mounted = true
 	err = n.Do(func() (err error) {
 		if err := quiet(); err != nil {
 			return err
@@ -124,10 +127,14 @@ func (n *NS) Close() error {
 		n.deleteLinks()
 		n.handle.Close()
 	}
-	if n.fd < 0 {
-		return nil
+	var errs []error
+	if n.mounted {
+		errs = append(errs, unmountNamespace(n.Path()))
 	}
-	return errors.Join(unmountNamespace(n.Path()), unix.Close(n.fd))
+	if n.fd >= 0 {
+		errs = append(errs, unix.Close(n.fd))
+	}
+	return errors.Join(errs...)
 }
 
 func (n *NS) deleteLinks() {

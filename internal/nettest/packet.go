@@ -2,6 +2,7 @@ package nettest
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -166,7 +167,7 @@ func (c *PacketConn) Collect(d time.Duration, match func(Frame) bool) ([]Frame, 
 	for end := time.Now().Add(d); ; {
 		f, err := c.Expect(time.Until(end), match)
 		switch {
-		case os.IsTimeout(err):
+		case errors.Is(err, os.ErrDeadlineExceeded):
 			return frames, nil
 		case err != nil:
 			return frames, err
