@@ -1,9 +1,15 @@
 package config
 
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
 // Config is a complete configuration. [Default] fills in every key; a zero Config is not valid.
-// It is plain data: copy it with [Config.Clone], and do not change one that another goroutine reads.
+// It is plain data: [Config.Clone] copies it, and one that another goroutine reads must not be changed.
 type Config struct {
-	// Ports are the interfaces to forward between, in the order of the file.
+	// Ports are the interfaces to forward between, in the order of the file. Their order has no meaning.
 	Ports []Port
 	// Workers are the CPUs that workers are pinned to, one worker each. Empty means auto: as many workers as queues and CPUs allow.
 	Workers []int
@@ -20,29 +26,34 @@ type Config struct {
 	// Control is the control socket.
 	Control Control
 
-	// from remembers where a key was set, so that Validate can point at it. Keys left at their default are absent.
-	from map[string]position
+	// file and places remember where the file set a key, so that Validate can point there. A key left at its default or set by
+	// Set has no place.
+	file   string
+	places map[string]place
 }
+
+// place is a position in the file, both counted from one.
+type place struct{ line, column int }
 
 // Port is one network interface weir forwards on.
 type Port struct {
-	// Name is the kernel's name of the interface; it identifies the port in key paths.
+	// Name is the kernel's name of the interface. It identifies the port in key paths.
 	Name string
 	// Mode is how packets are exchanged with the driver.
 	Mode PortMode
-	// Quota is this port's own quota per turn, or QuotaInherit for that of the poller; see [Config.PortQuota].
+	// Quota is this port's own quota, or QuotaInherit for the poller's; [Config.PortQuota] resolves it.
 	Quota Quota
 	// AllowManagement lets weir take an interface that carries the default route or the current login session.
 	AllowManagement bool
 }
 
-// Poller is the configuration of the scheduler on each worker.
+// Poller is how work is scheduled on each worker.
 type Poller struct {
 	// Mode is when receive is polled and when interrupts drive it.
 	Mode PollerMode
 	// Quota is the most packets a source may handle in one turn.
 	Quota Quota
-	// Feedback closes the door when a downstream queue fills.
+	// Feedback closes input while a downstream queue is full.
 	Feedback Feedback
 	// CPUShare bounds the part of a CPU that packet work may use.
 	CPUShare CPUShare
@@ -56,19 +67,19 @@ type Feedback struct {
 	Off bool
 	// High is the fill level at which input closes.
 	High Percent
-	// Low is the fill level at which input opens again; below High.
+	// Low is the fill level at which input opens again, below High.
 	Low Percent
-	// Timeout opens input again when the queue stays full.
-	Timeout Duration
+	// Timeout opens input again although the queue is still full.
+	Timeout time.Duration
 }
 
 // CPUShare is the part of a CPU that packet work may use.
 type CPUShare struct {
-	// Limit is the share of each period, above 0 and at most 100 %; 100 % is no limit.
+	// Limit is the share of each period, above 0 and at most 100 %. 100 % is no limit.
 	Limit Percent
 	// Period is the time over which the share is accounted.
-	Period Duration
-	// Strict keeps input closed for the rest of a period even while the CPU is idle.
+	Period time.Duration
+	// Strict keeps input closed to the end of the period even while the CPU is idle.
 	Strict bool
 }
 
@@ -76,32 +87,44 @@ type CPUShare struct {
 type UMEM struct {
 	// Frames is the number of frames, a multiple of 64.
 	Frames int
-	// FrameSize is the size of a frame in bytes, 2048 or 4096.
+	// FrameSize is the size of one frame in bytes, 2048 or 4096.
 	FrameSize int
 }
 
 // Rings are the sizes of one AF_XDP socket's rings in descriptors, each a power of two.
 type Rings struct {
-	// RX is the receive ring.
+	// RX holds received packets until the worker takes them.
 	RX int
-	// TX is the transmit ring.
+	// TX holds packets to send until the kernel takes them.
 	TX int
-	// Fill is the ring of frames given to the kernel to receive into.
+	// Fill holds empty frames for the kernel to receive into.
 	Fill int
-	// Completion is the ring of frames the kernel has sent.
+	// Completion holds sent frames until the worker takes them back.
 	Completion int
 }
 
-// Metrics is the read-only HTTP listener for metrics and health.
+// Metrics is the read-only HTTP listener.
 type Metrics struct {
-	// Listen is an address with port, or empty for none.
+	// Listen is host:port, or empty for no listener.
 	Listen string
 }
 
 // Control is the control socket.
 type Control struct {
-	// Socket is an absolute path, or empty for /run/weir/<network namespace inode>.sock.
+	// Socket is an absolute path, or empty for the one that belongs to the network namespace.
 	Socket string
+}
+
+// AddPort appends a port with default settings. The error is an [Error] for a name no interface can have or that is already a port.
+func (c *Config) AddPort(name string) error {
+	if err := checkName(name); err != nil {
+		return &Error{Key: "ports", Value: show(name), Cause: err.Error()}
+	}
+	if c.port(name) != nil {
+		return &Error{Key: portPath(name), Value: show(name), Cause: "is a port already", Remedy: "name it once"}
+	}
+	c.Ports = append(c.Ports, Port{Name: name, Mode: ModeAuto})
+	return nil
 }
 
 // PortQuota is the quota in force for p: its own, or the poller's.
@@ -110,4 +133,32 @@ func (c *Config) PortQuota(p Port) Quota {
 		return c.Poller.Quota
 	}
 	return p.Quota
+}
+
+// Clone is a copy that shares nothing with c.
+func (c *Config) Clone() *Config {
+	d := *c
+	d.Ports = slices.Clone(c.Ports)
+	d.Workers = slices.Clone(c.Workers)
+	d.places = maps.Clone(c.places)
+	return &d
+}
+
+// resolved is a copy in which every value that stands for another key's is replaced by it.
+func (c *Config) resolved() *Config {
+	d := c.Clone()
+	for i := range d.Ports {
+		d.Ports[i].Quota = c.PortQuota(d.Ports[i])
+	}
+	return d
+}
+
+// port finds a port by name; nil when there is none.
+func (c *Config) port(name string) *Port {
+	for i := range c.Ports {
+		if c.Ports[i].Name == name {
+			return &c.Ports[i]
+		}
+	}
+	return nil
 }

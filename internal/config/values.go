@@ -1,37 +1,49 @@
 package config
 
-import "time"
+import "strconv"
 
 // Quota is the most packets a source may handle in one turn: a positive number, or one of the constants.
 type Quota int
 
 const (
-	// QuotaInherit, the zero value, is the poller's quota; only a port may have it.
+	// QuotaInherit, the zero value, stands for the poller's quota. Only a port can have it.
 	QuotaInherit Quota = 0
 	// QuotaAuto lets the scheduler adapt the quota to the load.
 	QuotaAuto Quota = -1
-	// QuotaInf sets no bound; for experiments.
+	// QuotaInf sets no bound. It is for experiments.
 	QuotaInf Quota = -2
 )
 
-// Percent is a share of a whole, 0 to 100.
+// String is the quota as the file writes it.
+func (q Quota) String() string {
+	switch q {
+	case QuotaAuto:
+		return "auto"
+	case QuotaInf:
+		return "inf"
+	}
+	return strconv.Itoa(int(q))
+}
+
+// Percent is a share in hundredths, 0 to 100.
 type Percent float64
 
-// Fraction is p as a share of one.
+// Fraction is p as a part of one.
 func (p Percent) Fraction() float64 { return float64(p) / 100 }
-
-// Duration is a time.Duration that the file writes with its unit, such as 1ms.
-type Duration = time.Duration
 
 // PortMode is how packets are exchanged with a port's driver.
 type PortMode string
 
-// The modes of a port. Any but auto is a requirement: what cannot be granted is an error.
+// The modes of a port. Any but auto is a requirement: when it cannot be granted, weir does not start.
 const (
-	ModeAuto     PortMode = "auto"
+	// ModeAuto takes the best the driver grants.
+	ModeAuto PortMode = "auto"
+	// ModeZeroCopy lets the device read and write the UMEM itself.
 	ModeZeroCopy PortMode = "zerocopy"
-	ModeCopy     PortMode = "copy"
-	ModeGeneric  PortMode = "generic"
+	// ModeCopy runs the receive program in the driver and copies each packet.
+	ModeCopy PortMode = "copy"
+	// ModeGeneric runs the receive program above the driver and copies each packet.
+	ModeGeneric PortMode = "generic"
 )
 
 // PollerMode is when receive is polled and when interrupts drive it.
@@ -39,9 +51,12 @@ type PollerMode string
 
 // The modes of the poller.
 const (
-	PollerHybrid    PollerMode = "hybrid"
+	// PollerHybrid waits for interrupts while there is little to do, and polls under load.
+	PollerHybrid PollerMode = "hybrid"
+	// PollerInterrupt leaves receive to the kernel's interrupts.
 	PollerInterrupt PollerMode = "interrupt"
-	PollerPoll      PollerMode = "poll"
+	// PollerPoll always polls.
+	PollerPoll PollerMode = "poll"
 )
 
 // EarlyDiscard is where packets that cannot be finished are refused.
@@ -49,7 +64,10 @@ type EarlyDiscard string
 
 // The places of early discard.
 const (
-	DiscardXDP  EarlyDiscard = "xdp"
+	// DiscardXDP refuses in the receive program, by credits and gates.
+	DiscardXDP EarlyDiscard = "xdp"
+	// DiscardRing refuses by the rings alone: what finds no frame is dropped.
 	DiscardRing EarlyDiscard = "ring"
-	DiscardOff  EarlyDiscard = "off"
+	// DiscardOff takes in everything, and drops what cannot be finished afterwards.
+	DiscardOff EarlyDiscard = "off"
 )

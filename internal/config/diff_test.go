@@ -1,0 +1,91 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDiffEveryKey changes each key by itself: the difference names exactly that key and whether it is live.
+func TestDiffEveryKey(t *testing.T) {
+	changes := []struct {
+		key, value string
+		live       bool
+	}{
+		{"ports.a.mode", "copy", false},
+		{"ports.a.quota", "7", true},
+		{"ports.a.allow_management", "true", false},
+		{"workers", "[1]", false},
+		{"poller.mode", "poll", false},
+		{"poller.quota", "auto", true},
+		{"poller.feedback", "off", true},
+		{"poller.feedback.high", "80%", true},
+		{"poller.feedback.low", "20%", true},
+		{"poller.feedback.timeout", "2ms", true},
+		{"poller.cpu_share.limit", "50%", true},
+		{"poller.cpu_share.period", "20ms", true},
+		{"poller.cpu_share.strict", "true", true},
+		{"poller.early_discard", "ring", false},
+		{"umem.frames", "64", false},
+		{"umem.frame_size", "4096", false},
+		{"rings.rx", "64", false},
+		{"rings.tx", "64", false},
+		{"rings.fill", "64", false},
+		{"rings.completion", "64", false},
+		{"accept_bypass", "true", false},
+		{"metrics.listen", "off", false},
+		{"control.socket", "/run/s", false},
+	}
+	base := Default()
+	require.NoError(t, base.AddPort("a"))
+	require.NoError(t, base.Set("ports.a.quota=5"), "or it would follow the poller's")
+
+	var keys, listed []string
+	for _, f := range base.Ports[0].fields() {
+		keys = append(keys, "ports.a."+f.path)
+	}
+	for _, f := range base.fields() {
+		keys = append(keys, f.path)
+	}
+	for _, ch := range changes {
+		listed = append(listed, ch.key)
+		c := base.Clone()
+		require.NoError(t, c.Set(ch.key+"="+ch.value))
+		require.NoError(t, c.Validate())
+		got := Diff(base, c)
+		require.Len(t, got, 1, ch.key)
+		require.Equal(t, ch.key, got[0].Key)
+		require.Equal(t, ch.value, got[0].New)
+		require.NotEmpty(t, got[0].Old)
+		require.Equal(t, ch.live, got[0].Live, ch.key)
+		require.Empty(t, Diff(c, c))
+	}
+	require.Equal(t, keys, listed, "the list above covers every key")
+}
+
+func TestDiffPorts(t *testing.T) {
+	a, b := Default(), Default()
+	for _, name := range []string{"p", "q"} {
+		require.NoError(t, a.AddPort(name))
+	}
+	for _, name := range []string{"r", "p"} {
+		require.NoError(t, b.AddPort(name))
+	}
+	require.Equal(t, []Change{
+		{Key: "ports.r", New: "r"},
+		{Key: "ports.q", Old: "q"},
+	}, Diff(a, b))
+}
+
+func TestDiffInheritedQuota(t *testing.T) {
+	a := Default()
+	require.NoError(t, a.AddPort("p"))
+	b := a.Clone()
+	require.NoError(t, b.Set("poller.quota=32"))
+	require.Equal(t, []Change{
+		{Key: "ports.p.quota", Old: "64", New: "32", Live: true},
+		{Key: "poller.quota", Old: "64", New: "32", Live: true},
+	}, Diff(a, b))
+	require.NoError(t, b.Set("ports.p.quota=64"))
+	require.Equal(t, []Change{{Key: "poller.quota", Old: "64", New: "32", Live: true}}, Diff(a, b))
+}

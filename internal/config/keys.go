@@ -1,0 +1,101 @@
+package config
+
+import (
+	"strings"
+	"time"
+)
+
+// Whether a running weir can take a new value.
+const (
+	live    = true
+	restart = false
+)
+
+// field is one key of one Config or Port, bound to where its value is kept.
+type field struct {
+	// path is relative: to the file, or to the port.
+	path string
+	live bool
+	value
+}
+
+// fields are the keys of the file but for ports, in the order they are printed.
+func (c *Config) fields() []field {
+	p, f, s := &c.Poller, &c.Poller.Feedback, &c.Poller.CPUShare
+	return []field{
+		{"workers", restart, cpus{&c.Workers}},
+		{"poller.mode", restart, choice[PollerMode]{&p.Mode, []PollerMode{PollerHybrid, PollerInterrupt, PollerPoll}}},
+		{"poller.quota", live, quota{&p.Quota}},
+		{feedbackPath, live, toggle{&f.Off}},
+		{feedbackPath + ".high", live, percent{&f.High, aboveZero}},
+		{feedbackPath + ".low", live, percent{&f.Low, fromZero}},
+		{feedbackPath + ".timeout", live, duration{&f.Timeout, 10 * time.Microsecond, time.Second}},
+		{"poller.cpu_share.limit", live, percent{&s.Limit, aboveZero}},
+		{"poller.cpu_share.period", live, duration{&s.Period, time.Millisecond, time.Second}},
+		{"poller.cpu_share.strict", live, boolean{&s.Strict}},
+		{"poller.early_discard", restart, choice[EarlyDiscard]{&p.EarlyDiscard, []EarlyDiscard{DiscardXDP, DiscardRing, DiscardOff}}},
+		{"umem.frames", restart, frames{&c.UMEM.Frames}},
+		{"umem.frame_size", restart, frameSize{&c.UMEM.FrameSize}},
+		{"rings.rx", restart, ringSize{&c.Rings.RX}},
+		{"rings.tx", restart, ringSize{&c.Rings.TX}},
+		{"rings.fill", restart, ringSize{&c.Rings.Fill}},
+		{"rings.completion", restart, ringSize{&c.Rings.Completion}},
+		{"accept_bypass", restart, boolean{&c.AcceptBypass}},
+		{"metrics.listen", restart, listenAddress{&c.Metrics.Listen}},
+		{"control.socket", restart, socketPath{&c.Control.Socket}},
+	}
+}
+
+// feedbackPath is the one key that is both a value (off) and a mapping.
+const feedbackPath = "poller.feedback"
+
+// fields are the keys of one port but for its name, in the order they are printed.
+func (p *Port) fields() []field {
+	return []field{
+		{"mode", restart, choice[PortMode]{&p.Mode, []PortMode{ModeAuto, ModeZeroCopy, ModeCopy, ModeGeneric}}},
+		{"quota", live, quota{&p.Quota}},
+		{"allow_management", restart, boolean{&p.AllowManagement}},
+	}
+}
+
+// portPath is the key path of a port itself.
+func portPath(name string) string { return "ports." + name }
+
+// find is the field with this relative path.
+func find(fields []field, path string) (field, bool) {
+	for _, f := range fields {
+		if f.path == path {
+			return f, true
+		}
+	}
+	return field{}, false
+}
+
+// isSection says that path is a mapping with keys below it.
+func isSection(fields []field, path string) bool {
+	for _, f := range fields {
+		if strings.HasPrefix(f.path, path+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// children are the keys directly below a section, or at the top when section is empty.
+func children(fields []field, section string) []string {
+	var names []string
+	for _, f := range fields {
+		rest := f.path
+		if section != "" {
+			var below bool
+			if rest, below = strings.CutPrefix(f.path, section+"."); !below {
+				continue
+			}
+		}
+		name, _, _ := strings.Cut(rest, ".")
+		if len(names) == 0 || names[len(names)-1] != name {
+			names = append(names, name)
+		}
+	}
+	return names
+}
