@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
@@ -65,6 +66,23 @@ func (n *NS) onLink(operation, name string, f func(netlink.Link) error) error {
 
 // Up sets a link administratively up.
 func (n *NS) Up(link string) error { return n.onLink("set up", link, n.handle.LinkSetUp) }
+
+// Ready waits until a link is operationally up, at most five seconds: both ends are up and the kernel has noticed. Without asking,
+// the kernel notices the carrier of a veth up to a second late, and IPv6 is deaf on it until then.
+func (n *NS) Ready(link string) error {
+	for range 500 {
+		// Asking for one link by name makes the kernel work off the carrier events that wait for it (linkwatch_sync_dev).
+		l, err := n.Link(link)
+		if err != nil {
+			return err
+		}
+		if l.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("wait for %s in %s: no carrier after 5 s: is the other end up?", link, n.name)
+}
 
 // Down sets a link administratively down.
 func (n *NS) Down(link string) error { return n.onLink("set down", link, n.handle.LinkSetDown) }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -247,6 +248,15 @@ func TestProcessRunsInside(t *testing.T) {
 	require.ErrorContains(t, a.Start(a.Command(ctx, "/no/such/program")), "/no/such/program")
 	require.NoError(t, a.Close())
 	require.ErrorContains(t, a.Start(a.Command(ctx, "true")), "closed")
+}
+
+func TestCloseEndsProcessesThatAskForIt(t *testing.T) {
+	n := newNS(t, "deathsig")
+	cmd := n.Command(context.Background(), "sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, n.Start(cmd))
+	require.NoError(t, n.Close())
+	require.ErrorContains(t, cmd.Wait(), "killed")
 }
 
 // iproute2 is not needed, but it must work on our namespaces.

@@ -92,7 +92,7 @@ func (t *Topology) build(o TopologyOptions) (err error) {
 	if err := Veth(t.Rtr, "r1", t.Dst, "d0", VethOptions{MTU: o.MTU, A: end(MACr1), B: end(MACd0)}); err != nil {
 		return err
 	}
-	for _, l := range [...]struct {
+	links := [...]struct {
 		ns     *NS
 		link   string
 		v4, v6 netip.Addr
@@ -101,7 +101,8 @@ func (t *Topology) build(o TopologyOptions) (err error) {
 		{t.Rtr, "r0", AddrR0, Addr6R0},
 		{t.Rtr, "r1", AddrR1, Addr6R1},
 		{t.Dst, "d0", AddrD0, Addr6D0},
-	} {
+	}
+	for _, l := range links {
 		if err := l.ns.Addr(l.link, l.v4.String()+"/24"); err != nil {
 			return err
 		}
@@ -109,6 +110,11 @@ func (t *Topology) build(o TopologyOptions) (err error) {
 			return err
 		}
 		if err := l.ns.Up(l.link); err != nil {
+			return err
+		}
+	}
+	for _, l := range links {
+		if err := l.ns.Ready(l.link); err != nil {
 			return err
 		}
 	}
