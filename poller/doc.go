@@ -1,0 +1,76 @@
+// Package poller is weir's scheduler: what runs next, how much of it, and when
+// the door is shut. It holds no clock, no socket, no thread and no goroutine;
+// every decision takes the time as an argument (monotonic nanoseconds) and
+// returns what to do. The same code therefore runs under the engine's pinned
+// threads, in table and fuzz tests, and in the virtual-time models of bench.
+//
+//	            Round(now)                                 Settle(now, used)
+//	┌──────────────────────────────────────┐   ┌─────────────────────────────────────┐
+//	│ transmitters   reap, drain backlogs  │   │ CPU share   charge the round, close │
+//	│ queues         open what has drained │   │ queues      high marks, timeouts    │
+//	│ receivers      in rotating order:    │──▶│ owners      the state machine below │──▶ Next
+//	│   gate open? grant credits, take at  │   │ quota auto  compare, step           │  Again: Round again
+//	│   most min(quota, room downstream)   │   │ watchdog    receive, no delivery?   │  Block: wait for an event
+//	│ transmitters   kick what is pending  │   └─────────────────────────────────────┘  Sleep: share used up
+//	└──────────────────────────────────────┘              ▲                                  │
+//	               ▲                                      │ Idle(now), when the CPU          ▼
+//	               └──────────────────────────────────────┴─ had nothing else to run ── Woke(now)
+//
+// A driver (a thread and a clock) is this loop, and nothing more:
+//
+//	for running {
+//		start := clock()
+//		s.Round(start)
+//		next := s.Settle(clock(), cpuTimeOfTheRound)
+//		if next.Do != poller.Again {
+//			wait(next)        // see Action for what may end the wait
+//			s.Woke(clock())
+//		}
+//	}
+//
+// # Words
+//
+// A receive source (Receiver) has a gate, closed while any Reason holds. A turn
+// is one visit to one source; a round is one turn for each. The quota bounds a
+// turn. A downstream Queue closes the gates of what feeds it when it is full to
+// its high mark, opens them at its low mark, and opens them for a while when
+// its timeout passes (see QueueConfig). Ownership means that a source's receive
+// work, its NAPI, runs only when Receive drives it (see Owner).
+//
+// # Ownership of receive work
+//
+//	               backlog for Own.Backlog turns
+//	┌───────────┐  handle not known  ┌──────────┐  learned, Own() ok   ┌───────┐
+//	│ interrupt │ ──────────────────▶│ learning │ ────────────────────▶│ owned │
+//	│           │◀────────────────── │          │                      │       │
+//	│           │  tries used up,    └──────────┘                      │       │
+//	│           │  Own() failed: held                                  │       │
+//	│           │  off, doubling                                       │       │
+//	│           │ ──────── backlog, handle known, Own() ok ───────────▶│       │
+//	│           │◀──────── Lost(): link flap, new ids ──────────────── │       │
+//	│           │                    ┌───────────┐  empty for Drain,   │       │
+//	│           │◀────────────────── │ releasing │◀─────────────────── │       │
+//	└───────────┘  one more round    └───────────┘  or a lasting gate: └───────┘
+//	               has looked                       Release(), Drive()
+//
+// A packet may reach the device between the last look and the unmasking, and
+// nothing would announce it. So releasing drives the device once after
+// unmasking, and looks at every source in one more round, before the worker may
+// block.
+//
+// # Rules that hold after every call
+//
+//   - Every receive source has exactly one turn per round, ended by exactly one
+//     TurnEnd: Rounds seen by a source = the sum of its turn counters.
+//   - A gate is closed exactly while one of its reasons holds.
+//   - A downstream queue that stands still stops input for at most its timeout
+//     at a time.
+//   - Input uses at most its share per period plus one round.
+//   - The worker may spin only while it owns receive work; without a handle
+//     Settle says Block as soon as a round finds nothing.
+//
+// # Concurrency and allocation
+//
+// All methods belong to one goroutine. Callbacks must not call Add…, Remove… or
+// Round. Nothing is allocated after New and the Add… calls.
+package poller

@@ -1,0 +1,151 @@
+package poller
+
+import "fmt"
+
+// ownership is where a source stands in the state machine drawn in doc.go.
+type ownership struct {
+	state    OwnState
+	backlog  int   // turns in a row that ended with packets left
+	deadline int64 // learning: end of this lesson
+	tries    int   // learning: lessons given
+	holdNS   int64 // length of the next hold-off
+	holdTill int64 // interrupt: nothing is tried before
+}
+
+// noteTurn keeps the count of turns in a row that ended with packets left.
+func (o *ownership) noteTurn(more bool) {
+	if more {
+		o.backlog++
+	} else {
+		o.backlog = 0
+	}
+}
+
+// stepOwners moves every source's state machine as far as it goes now. Drain is
+// not its business: next calls releaseDrained when there is nothing else to do.
+func (s *Scheduler) stepOwners() {
+	if s.cfg.Mode == Interrupt {
+		return
+	}
+	for _, r := range s.receivers {
+		if r.owner == nil {
+			continue
+		}
+		lasting := r.gate.closed&lasting != 0
+		switch r.state {
+		case StateInterrupt:
+			if lasting || s.now < r.holdTill || !s.wantsOwner(r) {
+				continue
+			}
+			if r.owner.Learned() {
+				s.own(r, MoveOwnedKnown, MoveOwnRefused)
+				continue
+			}
+			r.owner.Learn()
+			r.tries = 1
+			r.deadline = s.now + int64(s.cfg.Own.LearnTimeout)
+			s.move(r, StateLearning, MoveLearnStarted)
+		case StateLearning:
+			switch {
+			case lasting:
+				s.move(r, StateInterrupt, MoveLearnAbandoned)
+			case r.owner.Learned():
+				s.own(r, MoveLearnedOwned, MoveLearnedRefused)
+			case s.now < r.deadline:
+			case r.tries < s.cfg.Own.LearnTries:
+				r.owner.Learn()
+				r.tries++
+				r.deadline = s.now + int64(s.cfg.Own.LearnTimeout)
+				r.c.Moves[MoveLearnRetried]++
+			default:
+				s.move(r, StateInterrupt, MoveLearnTimedOut)
+				s.holdOff(r)
+			}
+		case StateOwned:
+			if lasting && s.now >= r.holdTill {
+				s.release(r, MoveReleasedGate)
+			}
+		case StateReleasing:
+			// The round since the release has looked at every open source.
+			if r.took || r.more {
+				s.move(r, StateInterrupt, MoveRestedWork)
+			} else {
+				s.move(r, StateInterrupt, MoveRestedEmpty)
+			}
+		}
+	}
+}
+
+// wantsOwner tells whether the load asks for ownership.
+func (s *Scheduler) wantsOwner(r *receiver) bool {
+	if s.cfg.Mode == Poll {
+		return r.took
+	}
+	return r.backlog >= s.cfg.Own.Backlog
+}
+
+func (s *Scheduler) own(r *receiver, good, bad Move) {
+	if err := r.owner.Own(); err != nil {
+		s.move(r, StateInterrupt, bad)
+		s.holdOff(r)
+		return
+	}
+	r.holdNS = int64(s.cfg.Own.HoldOff)
+	s.move(r, StateOwned, good)
+}
+
+// holdOff keeps a source that failed from being tried again at once.
+func (s *Scheduler) holdOff(r *receiver) {
+	r.holdTill = s.now + r.holdNS
+	r.holdNS = min(2*r.holdNS, int64(s.cfg.Own.HoldOffMax))
+}
+
+// release unmasks one source and looks into its device once more. Until the
+// next round has looked at the rings too the worker may not block.
+func (s *Scheduler) release(r *receiver, why Move) {
+	if r.owner.Release() != nil {
+		// Still masked, so it must be driven on; the next attempt waits.
+		r.c.Moves[MoveReleaseFailed]++
+		s.holdOff(r)
+		return
+	}
+	s.move(r, StateReleasing, why)
+	r.owner.Drive()
+}
+
+// releaseDrained releases every source that is owned and open, and tells
+// whether there was one. Sources closed for a bounded time stay owned: driving
+// them again is only a deadline away.
+func (s *Scheduler) releaseDrained() (any bool) {
+	for _, r := range s.receivers {
+		if r.state == StateOwned && r.gate.closed == 0 && s.now >= r.holdTill {
+			s.release(r, MoveReleasedDrained)
+			any = true
+		}
+	}
+	return any
+}
+
+func (s *Scheduler) move(r *receiver, to OwnState, m Move) {
+	r.state = to
+	r.backlog = 0
+	r.c.Moves[m]++
+}
+
+// Lost tells the scheduler that the receive work of a source is not owned any
+// more and its handle is void: a link flap, new NAPI ids, somebody's ethtool.
+// The source starts again in interrupt and may learn again at once.
+func (s *Scheduler) Lost(id ReceiverID) error {
+	r := s.receiver(id)
+	if r == nil {
+		return fmt.Errorf("lost ownership of source %d: %w", id, ErrNotFound)
+	}
+	switch r.state {
+	case StateLearning:
+		s.move(r, StateInterrupt, MoveLostLearning)
+	case StateOwned, StateReleasing:
+		s.move(r, StateInterrupt, MoveLostOwned)
+	}
+	r.holdTill = s.now
+	return nil
+}

@@ -1,0 +1,143 @@
+package poller
+
+import "math"
+
+// Action is what a driver does after Settle.
+type Action int
+
+const (
+	// Again: call Round again.
+	Again Action = iota
+
+	// Block: nothing to do. Wait for an event of a receive source whose gate
+	// is open, for an event of a transmit source, or until UntilNS. A closed
+	// source must not be listened to: its packets would end the wait at once
+	// and nothing could be done with them.
+	Block
+
+	// Sleep: receive must wait whatever arrives, because the share is used
+	// up, or because nothing can be done with what is there (no frames). An
+	// event of a transmit source may end it. When the share is not strict
+	// the driver may sleep in slices and call Idle after one in which the
+	// CPU was idle.
+	Sleep
+)
+
+// String returns the action's name.
+func (a Action) String() string { return [...]string{"again", "block", "sleep"}[a] }
+
+// Next is what a driver does after Settle.
+type Next struct {
+	Do      Action
+	UntilNS int64 // end of the wait, on the clock of now; math.MaxInt64 is no end
+}
+
+// Settle takes the time after the round and the CPU time it used, brings every
+// decision up to date, and says what comes next. It calls back Queue.Len, the
+// Owners and SetGate.
+func (s *Scheduler) Settle(now, usedNS int64) Next {
+	s.advance(now)
+	s.rollShare()
+	s.charge(usedNS)
+	s.reviewQueues()
+	s.c.Received += uint64(s.taken)
+	s.c.Delivered += uint64(s.done)
+	if s.progress() {
+		s.lastWork = s.now
+		s.retryNS = int64(s.cfg.Retry)
+	}
+	s.tuneQuota()
+	s.watch()
+	s.stepOwners()
+
+	next := s.next()
+	switch next.Do {
+	case Again:
+		s.c.NextAgain++
+	case Block:
+		s.c.NextBlock++
+	case Sleep:
+		s.c.NextSleep++
+	}
+	if next.Do != Again {
+		s.waiting, s.waitingSince = true, s.now
+	}
+	return next
+}
+
+// Woke tells the scheduler that a Block or Sleep has ended. What timed out or
+// drained meanwhile opens before the next round.
+func (s *Scheduler) Woke(now int64) {
+	s.advance(now)
+	if s.waiting {
+		s.waiting = false
+		s.c.WaitedNS += uint64(s.now - s.waitingSince)
+	}
+	s.rollShare()
+	s.reviewQueues()
+}
+
+// progress tells whether the last round took or finished anything.
+func (s *Scheduler) progress() bool { return s.taken > 0 || s.done > 0 }
+
+// next decides between another round and a wait. The order matters: nothing may
+// wait while a source is unseen, and nothing may spin without progress unless
+// receive work is owned.
+func (s *Scheduler) next() Next {
+	more, owned, all, releasing := s.survey()
+	left := s.transmitMore || s.kickPending
+	if s.opened || releasing || s.progress() && (more || left) {
+		return Next{Do: Again}
+	}
+	if owned {
+		if all && s.cfg.Mode == Poll || s.now-s.lastWork < int64(s.cfg.Drain) {
+			return Next{Do: Again}
+		}
+		s.releaseDrained()
+		return Next{Do: Again} // the round that looks once more
+	}
+
+	until := s.nextDeadline()
+	if left || more {
+		until = min(until, s.now+s.retryNS)
+		s.retryNS = min(2*s.retryNS, int64(s.cfg.RetryMax))
+		s.c.FruitlessWaits++
+	}
+	if s.share.exhausted || more {
+		return Next{Do: Sleep, UntilNS: until}
+	}
+	return Next{Do: Block, UntilNS: until}
+}
+
+// survey looks over the receive sources: does an open one have more waiting, is
+// an open one owned, are all owned, is one releasing.
+func (s *Scheduler) survey() (more, owned, all, releasing bool) {
+	all = true
+	for _, r := range s.receivers {
+		open := r.gate.closed == 0
+		more = more || open && r.more
+		owned = owned || open && r.state == StateOwned
+		all = all && r.state == StateOwned
+		releasing = releasing || r.state == StateReleasing
+	}
+	return more, owned, all, releasing
+}
+
+// nextDeadline is when time alone changes something.
+func (s *Scheduler) nextDeadline() int64 {
+	until := int64(math.MaxInt64)
+	if s.share.exhausted {
+		until = s.share.end
+	}
+	for _, q := range s.queues {
+		if q.state == queueClosed {
+			until = min(until, q.deadline)
+		}
+	}
+	for _, r := range s.receivers {
+		if r.state == StateLearning {
+			until = min(until, r.deadline)
+		}
+	}
+	return until
+}
