@@ -1,0 +1,181 @@
+package xdpprog
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+)
+
+// MaxQueues is the most receive queues a port may have doors for.
+const MaxQueues = 4096
+
+// PortConfig describes the interface that [Attach] puts a door on.
+type PortConfig struct {
+	Interface string     // the name, for errors
+	Ifindex   int        // the interface, in the calling thread's network namespace
+	Mode      AttachMode // native and generic are requirements, auto is a wish
+	MAC       [6]byte    // the interface's; unicast frames to any other go to the kernel
+	// MaxQueues is the number of doors, 1 to [MaxQueues]: at least the receive queues the interface has once the program is attached.
+	// Frames of a queue beyond it go to the kernel as ClassNoSocket.
+	MaxQueues int
+	// Local are the host's addresses to begin with, see [Port.SetLocal]. Without them, frames to the host are not recognised between
+	// Attach and the first SetLocal.
+	Local []netip.Prefix
+}
+
+func (c *PortConfig) validate() error {
+	switch {
+	case c.Ifindex <= 0:
+		return fmt.Errorf("attach %s: interface index %d: must be positive", c.Interface, c.Ifindex)
+	case c.Mode < AttachAuto || c.Mode > AttachGeneric:
+		return fmt.Errorf("attach %s: %s: must be auto, native or generic", c.Interface, c.Mode)
+	case c.MaxQueues < 1 || c.MaxQueues > MaxQueues:
+		return fmt.Errorf("attach %s: %d queues: must be 1 to %d", c.Interface, c.MaxQueues, MaxQueues)
+	}
+	return nil
+}
+
+// Attach loads the receive program and attaches it to the interface by a bpf_link, which detaches it when the process ends in whatever
+// way. All doors are closed for want of credit and no queue has a socket, so frames to be forwarded are dropped until the worker grants.
+//
+// If another program is attached, the error is an [*OtherProgramError] and that program is left alone. If the mode asked for is native or
+// generic and cannot be had, that is an error too; auto falls back to generic.
+//
+// Attach raises RLIMIT_MEMLOCK on kernels before 5.11, which charge BPF memory to it. It needs CAP_BPF and CAP_NET_ADMIN and Linux 5.18.
+func Attach(cfg PortConfig) (*Port, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("attach %s: raise the locked-memory limit: %w: run as root, or set LimitMEMLOCK=infinity", cfg.Interface, err)
+	}
+	if err := refuseOther(cfg.Interface, cfg.Ifindex); err != nil {
+		return nil, err
+	}
+	if cfg.Mode != AttachAuto {
+		return attachAs(&cfg, cfg.Mode)
+	}
+	port, refused := attachAs(&cfg, AttachNative)
+	if refused == nil {
+		return port, nil
+	}
+	var other *OtherProgramError
+	if errors.As(refused, &other) || errors.Is(refused, unix.EPERM) {
+		return nil, refused
+	}
+	port, err := attachAs(&cfg, AttachGeneric)
+	if err != nil {
+		return nil, errors.Join(refused, err)
+	}
+	port.nativeRefused = refused
+	return port, nil
+}
+
+// attachAs does Attach's work in one mode, native or generic.
+func attachAs(cfg *PortConfig, mode AttachMode) (_ *Port, err error) {
+	p := &Port{name: cfg.Interface, ifindex: cfg.Ifindex, mode: mode}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	if err := p.load(cfg); err != nil {
+		return nil, fmt.Errorf("load the receive program for %s: %w", cfg.Interface, explain(err))
+	}
+	if err := p.SetMAC(cfg.MAC); err != nil {
+		return nil, err
+	}
+	if err := p.SetLocal(cfg.Local); err != nil {
+		return nil, err
+	}
+	p.link, err = attachLink(p.objs.WeirRx, cfg.Interface, cfg.Ifindex, mode)
+	return p, err
+}
+
+// load loads program and maps, maps their memory and sets the defaults. What it took before failing is Close's to release.
+func (p *Port) load(cfg *PortConfig) error {
+	spec, err := loadRx()
+	if err != nil {
+		return err
+	}
+	spec.Maps[rxMapDoors].MaxEntries = uint32(cfg.MaxQueues)
+	spec.Maps[rxMapSockets].MaxEntries = uint32(cfg.MaxQueues)
+	if err := spec.Variables[rxVarSharedWriters].Set(p.mode == AttachGeneric); err != nil {
+		return err
+	}
+	var objs rxObjects
+	if err := spec.LoadAndAssign(&objs, nil); err != nil {
+		return err
+	}
+	p.objs = &objs
+	if p.shared, err = mapArray[portMemory](objs.Ports); err != nil {
+		return err
+	}
+	if p.memory, err = mapArray[doorMemory](objs.Doors); err != nil {
+		return err
+	}
+	p.doors = make([]Door, cfg.MaxQueues)
+	p.placeDoors()
+	for c := range Class(NumClasses) {
+		p.shared.elems[0].buckets[c].set(DefaultLimit(c))
+	}
+	if p.programID, err = programID(objs.WeirRx); err != nil {
+		return err
+	}
+	return nil
+}
+
+// attachLink attaches an XDP program by a bpf_link and names whoever is in the way.
+func attachLink(prog *ebpf.Program, name string, ifindex int, mode AttachMode) (link.Link, error) {
+	flags := link.XDPDriverMode
+	if mode == AttachGeneric {
+		flags = link.XDPGenericMode
+	}
+	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifindex, Flags: flags})
+	if err == nil {
+		return l, nil
+	}
+	// Someone may have come between looking and attaching.
+	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
+		if err := refuseOther(name, ifindex); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("attach %s in %s mode: %w", name, mode, explain(err))
+}
+
+// explain adds the remedy to what the kernel answers when it refuses to load or attach a program.
+func explain(err error) error {
+	var remedy string
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		remedy = "run as root, or with CAP_BPF and CAP_NET_ADMIN"
+	case errors.Is(err, unix.EOPNOTSUPP):
+		remedy = "the driver has no native XDP: use mode generic"
+	case errors.Is(err, unix.ERANGE):
+		remedy = "the MTU of the interface or of its veth peer is too large for XDP: lower it"
+	case errors.Is(err, unix.ENOSPC):
+		remedy = "the interface has fewer receive queues than its veth peer transmit queues, or too few for one per CPU: change them (ethtool -L)"
+	case errors.Is(err, unix.ENODEV):
+		remedy = "the interface is gone from this network namespace"
+	case errors.Is(err, unix.EINVAL):
+		remedy = "the driver refuses XDP as configured (MTU, LRO, ring sizes), or the kernel is older than 5.18"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, remedy)
+}
+
+func programID(prog *ebpf.Program) (uint32, error) {
+	info, err := prog.Info()
+	if err != nil {
+		return 0, err
+	}
+	id, _ := info.ID()
+	return uint32(id), nil
+}

@@ -1,0 +1,5 @@
+package xdpprog
+
+// The compiler is pinned by version: another one produces other objects, and a test compares them byte for byte.
+
+//go:generate go tool bpf2go -cc clang-14 -target bpfel -no-global-types rx bpf/weir_rx.c -- -mcpu=v3 -Wall -Wextra -Werror
