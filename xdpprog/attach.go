@@ -93,8 +93,10 @@ func attachAs(cfg *PortConfig, mode AttachMode) (_ *Port, err error) {
 	if err := p.SetLocal(cfg.Local); err != nil {
 		return nil, err
 	}
-	p.link, err = attachLink(p.objs.WeirRx, cfg.Interface, cfg.Ifindex, mode)
-	return p, err
+	if p.link, err = attachLink(p.objs.WeirRx, cfg.Interface, cfg.Ifindex, mode); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // load loads program and maps, maps their memory and sets the defaults. What it took before failing is Close's to release.

@@ -7,4 +7,9 @@ import (
 	"weir/internal/nettest"
 )
 
-func TestMain(m *testing.M) { os.Exit(nettest.Main(m)) }
+func TestMain(m *testing.M) {
+	if index := os.Getenv(childEnv); index != "" {
+		os.Exit(attachChild(index))
+	}
+	os.Exit(nettest.Main(m))
+}

@@ -1,0 +1,310 @@
+package xdpprog
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/nettest"
+)
+
+// veth makes a namespace with a veth pair p0 – p1 of n queues, both up, p0 with portMAC.
+func veth(t *testing.T, n int) *nettest.NS {
+	t.Helper()
+	nettest.RequirePrivilege(t)
+	ns, err := nettest.NewNS("xdp")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, ns.Close()) })
+	require.NoError(t, nettest.Veth(ns, "p0", ns, "p1", nettest.VethOptions{A: nettest.VethEnd{NumRX: n, NumTX: n, MAC: portMAC[:]}}))
+	require.NoError(t, ns.Up("p0"))
+	require.NoError(t, ns.Up("p1"))
+	return ns
+}
+
+func ifindex(t *testing.T, ns *nettest.NS, name string) int {
+	t.Helper()
+	l, err := ns.Link(name)
+	require.NoError(t, err)
+	return l.Attrs().Index
+}
+
+// attached returns the id of the XDP program on an interface, as netlink tells it.
+func attached(t *testing.T, ns *nettest.NS, name string) uint32 {
+	t.Helper()
+	l, err := ns.Link(name)
+	require.NoError(t, err)
+	if l.Attrs().Xdp == nil || !l.Attrs().Xdp.Attached {
+		return 0
+	}
+	return l.Attrs().Xdp.ProgId
+}
+
+func attach(t *testing.T, ns *nettest.NS, cfg PortConfig) (p *Port, err error) {
+	t.Helper()
+	require.NoError(t, ns.Do(func() error {
+		p, err = Attach(cfg)
+		return nil
+	}))
+	if err == nil {
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+	}
+	return p, err
+}
+
+func config(t *testing.T, ns *nettest.NS, mode AttachMode) PortConfig {
+	return PortConfig{Interface: "p0", Ifindex: ifindex(t, ns, "p0"), Mode: mode, MAC: portMAC, MaxQueues: 4, Local: localAddrs}
+}
+
+func TestAttach(t *testing.T) {
+	for _, tc := range []struct{ ask, want AttachMode }{
+		{AttachAuto, AttachNative}, {AttachNative, AttachNative}, {AttachGeneric, AttachGeneric},
+	} {
+		t.Run(tc.ask.String(), func(t *testing.T) {
+			ns := veth(t, 1)
+			p, err := attach(t, ns, config(t, ns, tc.ask))
+			require.NoError(t, err)
+			require.Equal(t, tc.want, p.Mode())
+			require.NoError(t, p.NativeRefused())
+			require.NotZero(t, p.ProgramID())
+			require.Equal(t, p.ProgramID(), attached(t, ns, "p0"))
+			require.Equal(t, 4, p.NumQueues())
+
+			// A frame from the wire, for the host: it arrives there, and is counted.
+			out, err := ns.OpenPacket("p1")
+			require.NoError(t, err)
+			defer out.Close()
+			in, err := ns.OpenPacket("p0")
+			require.NoError(t, err)
+			defer in.Close()
+			before := p.Counters()
+			frame := ethernet(portMAC, ethIP4, ip4("10.0.1.1")...)
+			require.NoError(t, out.Send(frame))
+			_, err = in.Expect(5*time.Second, func(f nettest.Frame) bool { return string(f.Data) == string(frame) })
+			require.NoError(t, err)
+			after := p.Counters()
+			require.EqualValues(t, 1, after.Passed[ClassLocal]-before.Passed[ClassLocal])
+			require.Equal(t, after.Seen, after.Sum())
+
+			require.NoError(t, p.Close())
+			require.Zero(t, attached(t, ns, "p0"), "nothing stays attached")
+			require.EqualValues(t, 1, p.Counters().Passed[ClassLocal], "counters outlive the port")
+			p.Door(0).Grant(7) // harmless
+			require.Zero(t, p.Door(0).Spent())
+			require.NoError(t, p.Close(), "twice")
+		})
+	}
+}
+
+func TestAttachAutoFallsBackToGeneric(t *testing.T) {
+	ns := veth(t, 1)
+	// The loopback device has no native XDP.
+	cfg := config(t, ns, AttachAuto)
+	cfg.Interface, cfg.Ifindex = "lo", ifindex(t, ns, "lo")
+	p, err := attach(t, ns, cfg)
+	require.NoError(t, err)
+	require.Equal(t, AttachGeneric, p.Mode())
+	require.ErrorIs(t, p.NativeRefused(), unix.EOPNOTSUPP)
+	require.NoError(t, p.Close())
+
+	cfg.Mode = AttachNative
+	_, err = attach(t, ns, cfg)
+	require.ErrorIs(t, err, unix.EOPNOTSUPP)
+	require.ErrorContains(t, err, "attach lo in native mode")
+	require.ErrorContains(t, err, "use mode generic")
+	require.Zero(t, attached(t, ns, "lo"))
+}
+
+// passProgram is somebody else's program.
+func passProgram(t *testing.T) *ebpf.Program {
+	t.Helper()
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "somebodys", Type: ebpf.XDP, License: "MIT",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdpPass)), asm.Return()},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, prog.Close()) })
+	return prog
+}
+
+// C04: whoever was there first is named and left alone, however it was attached.
+func TestAttachLeavesAnotherProgramAlone(t *testing.T) {
+	byNetlink := func(flags int) func(*testing.T, *nettest.NS, *ebpf.Program) {
+		return func(t *testing.T, ns *nettest.NS, prog *ebpf.Program) {
+			l, err := ns.Link("p0")
+			require.NoError(t, err)
+			require.NoError(t, ns.Do(func() error { return netlink.LinkSetXdpFdWithFlags(l, prog.FD(), flags) }))
+		}
+	}
+	byLink := func(flags link.XDPAttachFlags) func(*testing.T, *nettest.NS, *ebpf.Program) {
+		return func(t *testing.T, ns *nettest.NS, prog *ebpf.Program) {
+			var l link.Link
+			index := ifindex(t, ns, "p0")
+			require.NoError(t, ns.Do(func() (err error) {
+				l, err = link.AttachXDP(link.XDPOptions{Program: prog, Interface: index, Flags: flags})
+				return err
+			}))
+			t.Cleanup(func() { require.NoError(t, l.Close()) })
+		}
+	}
+	for _, other := range []struct {
+		name, mode string
+		attach     func(*testing.T, *nettest.NS, *ebpf.Program)
+	}{
+		{"netlink native", "native", byNetlink(unix.XDP_FLAGS_DRV_MODE)},
+		{"netlink generic", "generic", byNetlink(unix.XDP_FLAGS_SKB_MODE)},
+		{"link native", "native", byLink(link.XDPDriverMode)},
+		{"link generic", "generic", byLink(link.XDPGenericMode)},
+	} {
+		t.Run(other.name, func(t *testing.T) {
+			ns := veth(t, 1)
+			prog := passProgram(t)
+			other.attach(t, ns, prog)
+			id := attached(t, ns, "p0")
+			require.NotZero(t, id)
+			for _, mode := range []AttachMode{AttachAuto, AttachNative, AttachGeneric} {
+				_, err := attach(t, ns, config(t, ns, mode))
+				var o *OtherProgramError
+				require.ErrorAs(t, err, &o)
+				require.Equal(t, OtherProgramError{Interface: "p0", ProgramID: id, Name: "somebodys", Mode: other.mode}, *o)
+				require.ErrorIs(t, err, unix.EBUSY)
+				require.ErrorContains(t, err, `attach p0: another XDP program is attached (id `+strconv.Itoa(int(id))+` "somebodys", `+other.mode+`)`)
+				require.Equal(t, id, attached(t, ns, "p0"))
+
+				// The same if it came between looking and attaching.
+				receive := newPort(t, AttachNative)
+				if mode == AttachAuto {
+					continue
+				}
+				require.NoError(t, ns.Do(func() error {
+					_, err := attachLink(receive.objs.WeirRx, "p0", ifindex(t, ns, "p0"), mode)
+					require.ErrorAs(t, err, &o)
+					return nil
+				}))
+				require.Equal(t, id, attached(t, ns, "p0"))
+			}
+		})
+	}
+}
+
+func TestAttachTwice(t *testing.T) {
+	ns := veth(t, 1)
+	p, err := attach(t, ns, config(t, ns, AttachAuto))
+	require.NoError(t, err)
+	_, err = attach(t, ns, config(t, ns, AttachAuto))
+	var o *OtherProgramError
+	require.ErrorAs(t, err, &o)
+	require.Equal(t, p.ProgramID(), o.ProgramID)
+	require.Equal(t, "weir_rx", o.Name)
+}
+
+func TestAttachRefuses(t *testing.T) {
+	ns := veth(t, 1)
+	good := config(t, ns, AttachAuto)
+	for _, tc := range []struct {
+		name   string
+		change func(*PortConfig)
+		err    string
+	}{
+		{"no index", func(c *PortConfig) { c.Ifindex = 0 }, "attach p0: interface index 0"},
+		{"no such interface", func(c *PortConfig) { c.Ifindex = 1 << 30 }, "attach p0"},
+		{"mode", func(c *PortConfig) { c.Mode = 9 }, "attach p0: mode 9"},
+		{"no queue", func(c *PortConfig) { c.MaxQueues = 0 }, "attach p0: 0 queues"},
+		{"too many queues", func(c *PortConfig) { c.MaxQueues = MaxQueues + 1 }, "attach p0: 4097 queues"},
+		{"group MAC", func(c *PortConfig) { c.MAC = groupMAC }, "group address"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := good
+			tc.change(&cfg)
+			_, err := attach(t, ns, cfg)
+			require.ErrorContains(t, err, tc.err)
+			require.Zero(t, attached(t, ns, "p0"))
+		})
+	}
+	good.MaxQueues = MaxQueues
+	_, err := attach(t, ns, good)
+	require.NoError(t, err)
+}
+
+// The real queue index of a frame chooses the door; a queue beyond the doors is counted too.
+func TestQueues(t *testing.T) {
+	ns := veth(t, 8)
+	cfg := config(t, ns, AttachNative)
+	cfg.MaxQueues = 4
+	p, err := attach(t, ns, cfg)
+	require.NoError(t, err)
+	fd := newXSK(t)
+	for q := range 4 {
+		require.NoError(t, p.SetSocket(q, fd))
+		p.Door(q).SetUnlimited(q == 3)
+		p.Door(q).Grant(uint64(q))
+	}
+	require.Error(t, p.SetSocket(4, fd))
+	require.Error(t, p.SetSocket(-1, fd))
+	require.Error(t, p.ClearSocket(4))
+	before := p.Counters()
+	require.NoError(t, ns.Do(func() error {
+		for q := range uint32(8) {
+			for range 10 {
+				run(t, p.objs.WeirRx, transit(), &xdpMD{DataEnd: 60, IngressIfindex: uint32(cfg.Ifindex), RXQueueIndex: q})
+			}
+		}
+		return nil
+	}))
+	want := Counters{Seen: 80, Redirected: 1 + 2 + 10, DroppedNoCredit: 10 + 9 + 8, Passed: [NumClasses]uint64{ClassNoSocket: 40}}
+	require.Equal(t, want.Redirected+want.DroppedNoCredit, uint64(40))
+	want.Add(&before)
+	require.Equal(t, want, p.Counters())
+	for q, redirected := range []uint64{0, 1, 2, 10} {
+		require.Equal(t, redirected, p.QueueCounters(q).Redirected)
+	}
+	require.NoError(t, p.Close())
+	require.Equal(t, want, p.Counters())
+}
+
+// C03: a process that is killed leaves nothing attached.
+func TestKillLeavesNothingAttached(t *testing.T) {
+	ns := veth(t, 1)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	child := ns.Command(t.Context(), self)
+	child.Env = append(os.Environ(), childEnv+"="+strconv.Itoa(ifindex(t, ns, "p0")))
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, ns.Start(child))
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "attached\n", line)
+	require.NotZero(t, attached(t, ns, "p0"))
+	require.NoError(t, child.Process.Kill())
+	var exit *exec.ExitError
+	require.True(t, errors.As(child.Wait(), &exit))
+	require.Eventually(t, func() bool { return attached(t, ns, "p0") == 0 }, 5*time.Second, 10*time.Millisecond)
+}
+
+const childEnv = "WEIR_XDPPROG_TEST_ATTACH"
+
+// attachChild is the process that TestKillLeavesNothingAttached kills.
+func attachChild(index string) int {
+	i, err := strconv.Atoi(index)
+	if err != nil {
+		return 2
+	}
+	if _, err := Attach(PortConfig{Interface: "p0", Ifindex: i, MAC: portMAC, MaxQueues: 1}); err != nil {
+		os.Stdout.WriteString(err.Error() + "\n")
+		return 1
+	}
+	os.Stdout.WriteString("attached\n")
+	time.Sleep(time.Minute)
+	return 0
+}
