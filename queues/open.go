@@ -216,9 +216,11 @@ func (s *Socket) attach(conn Conn) {
 	s.state = StateBound
 	s.txBudget = conn.TXBudget()
 	s.useRings(conn.Rings())
-	// Without a budget of its own the kernel sends 32 a call. One more call, because
-	// kernels before 6.17 publish how far they came only when called again.
-	s.maxKicks = s.numTX/max(s.txBudget, 32) + 1
+	// Without a budget of its own the kernel sends 32 a call. One call more than a full
+	// ring takes, because a signal may cost one, and because kernels before 6.17 publish
+	// how far they came only when called again.
+	perCall := max(s.txBudget, 32)
+	s.maxKicks = (s.numTX+perCall-1)/perCall + 1
 }
 
 // useRings takes our side of all rings.

@@ -355,9 +355,10 @@ func (s *Socket) TXFree() int {
 	return s.tx.Room()
 }
 
-// Check asks the kernel for the socket's pending error, which it sets when the
-// device is removed and poll then reports without end (POLLERR), and returns the
-// state after it. Control path: call it when poll reports an error.
+// Check asks the kernel for the socket's pending error and returns the state after
+// it: StateGone once the device was removed. Poll does not tell (Linux 6.18: no event
+// at all, a sleeping worker sleeps on), and an idle socket makes no call that would:
+// so call it when netlink reports that an interface went, or now and then. Control path.
 func (s *Socket) Check() (State, error) {
 	if s.conn == nil {
 		return StateGone, s.errorf("check", ErrClosed)

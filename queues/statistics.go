@@ -3,11 +3,11 @@ package queues
 // Statistics are the kernel's counters of one socket since it was made, under the
 // kernel's names (struct xdp_statistics, XDP_STATISTICS).
 type Statistics struct {
-	RXDropped            uint64 // rx_dropped: dropped for other reasons than the two below (too large for a frame, say)
+	RXDropped            uint64 // rx_dropped: packets dropped for want of a Fill frame (copy mode) or too large for one
 	RXInvalidDescs       uint64 // rx_invalid_descs: Fill entries the kernel refused
 	TXInvalidDescs       uint64 // tx_invalid_descs: TX entries the kernel refused; their frames never complete
-	RXRingFull           uint64 // rx_ring_full: packets dropped because RX was full
-	RXFillRingEmptyDescs uint64 // rx_fill_ring_empty_descs: times a frame was wanted and Fill was empty
+	RXRingFull           uint64 // rx_ring_full: packets dropped because RX was full; not in RXDropped
+	RXFillRingEmptyDescs uint64 // rx_fill_ring_empty_descs: times a frame was wanted and Fill was empty; in copy mode each is in RXDropped too
 	TXRingEmptyDescs     uint64 // tx_ring_empty_descs: times the kernel looked at TX and found nothing
 }
 

@@ -38,6 +38,7 @@ type Port struct {
 	kicks       int
 	wakes       int
 	script      []unix.Errno
+	wakeScript  []unix.Errno
 	kickErrno   unix.Errno
 	kickLimit   int
 	holdBack    bool
@@ -124,6 +125,7 @@ func (p *Port) takeFill() (uint64, bool) {
 		first, n := p.fill.Peek(1)
 		if n == 0 {
 			p.statistics.RXFillRingEmptyDescs++
+			p.statistics.RXDropped++
 			return 0, false
 		}
 		addr := p.fill.At(first)
@@ -185,14 +187,16 @@ func (p *Port) kick() unix.Errno {
 	}
 	switch errno {
 	case 0:
+	case Woken:
+		return 0
 	case unix.EBUSY:
 		p.transmit(1, true) // the device refused it: dropped, and it completes
 		return errno
 	default:
 		return errno
 	}
-	sent := p.transmit(p.kickLimit, false)
-	if p.tx.Waiting() > 0 || sent == p.kickLimit {
+	p.transmit(p.kickLimit, false)
+	if p.tx.Waiting() > 0 {
 		return unix.EAGAIN
 	}
 	return 0
@@ -280,7 +284,14 @@ func (p *Port) wake() unix.Errno {
 	p.kernel.mu.Lock()
 	defer p.kernel.mu.Unlock()
 	p.wakes++
-	return p.condition()
+	if errno := p.condition(); errno != 0 {
+		return errno
+	}
+	var errno unix.Errno
+	if len(p.wakeScript) > 0 {
+		errno, p.wakeScript = p.wakeScript[0], p.wakeScript[1:]
+	}
+	return errno
 }
 
 // Transmit takes up to n packets from TX without being kicked, as a driver in
@@ -344,12 +355,23 @@ func (p *Port) SetSink(f func(frame []byte)) {
 	p.sink = f
 }
 
+// Woken in a script of kicks is success without anything sent: in zero-copy mode a
+// kick only wakes the driver, which sends later (see Transmit).
+const Woken = ^unix.Errno(0)
+
 // ScriptKicks makes the next kicks return these errnos, one each; 0 is an ordinary
 // kick. EBUSY drops one packet, which completes; the others take nothing.
 func (p *Port) ScriptKicks(errnos ...unix.Errno) {
 	p.kernel.mu.Lock()
 	defer p.kernel.mu.Unlock()
 	p.script = append(p.script, errnos...)
+}
+
+// ScriptWakes makes the next wake-ups of Fill return these errnos, one each.
+func (p *Port) ScriptWakes(errnos ...unix.Errno) {
+	p.kernel.mu.Lock()
+	defer p.kernel.mu.Unlock()
+	p.wakeScript = append(p.wakeScript, errnos...)
 }
 
 // SetKickErrno makes every kick return errno that the script does not speak of; 0
