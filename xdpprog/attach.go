@@ -70,7 +70,7 @@ func Attach(cfg PortConfig) (*Port, error) {
 	}
 	port, err := attachAs(&cfg, AttachGeneric)
 	if err != nil {
-		return nil, errors.Join(refused, err)
+		return nil, fmt.Errorf("%w; %w", refused, err)
 	}
 	port.nativeRefused = refused
 	return port, nil
@@ -78,7 +78,7 @@ func Attach(cfg PortConfig) (*Port, error) {
 
 // attachAs does Attach's work in one mode, native or generic.
 func attachAs(cfg *PortConfig, mode AttachMode) (_ *Port, err error) {
-	p := &Port{name: cfg.Interface, ifindex: cfg.Ifindex, mode: mode}
+	p := &Port{name: cfg.Interface, mode: mode}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -93,14 +93,52 @@ func attachAs(cfg *PortConfig, mode AttachMode) (_ *Port, err error) {
 	if err := p.SetLocal(cfg.Local); err != nil {
 		return nil, err
 	}
-	if p.link, err = attachLink(p.objs.WeirRx, cfg.Interface, cfg.Ifindex, mode); err != nil {
+	if p.link, err = attachLink(p.program, cfg.Interface, cfg.Ifindex, mode); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// load loads program and maps, maps their memory and sets the defaults. What it took before failing is Close's to release.
+// load loads the program that sees VLAN tags beside the frame where mode and kernel allow, else the one that does not, and its maps.
+// What it took before failing is Close's to release.
 func (p *Port) load(cfg *PortConfig) error {
+	if p.mode == AttachNative {
+		err := p.loadProgram(cfg, true)
+		if err == nil {
+			return p.share()
+		}
+		if errors.Is(err, unix.EPERM) {
+			return err
+		}
+		// A kernel before 6.8, or one without BTF. Whatever else it is stops the other program too.
+	}
+	if err := p.loadProgram(cfg, false); err != nil {
+		return err
+	}
+	return p.share()
+}
+
+// share maps the memory of the loaded maps and sets the defaults.
+func (p *Port) share() (err error) {
+	if p.shared, err = mapArray[portMemory](p.maps.Ports); err != nil {
+		return err
+	}
+	if p.memory, err = mapArray[doorMemory](p.maps.Doors); err != nil {
+		return err
+	}
+	p.doors = make([]Door, len(p.memory.elems))
+	p.placeDoors()
+	for c := range Class(NumClasses) {
+		p.shared.elems[0].buckets[c].set(DefaultLimit(c))
+	}
+	p.programID, err = programID(p.program)
+	return err
+}
+
+// bpfXDPDevBoundOnly is BPF_F_XDP_DEV_BOUND_ONLY: the program is for one device, and runs on the CPU all the same.
+const bpfXDPDevBoundOnly = 1 << 6
+
+func (p *Port) loadProgram(cfg *PortConfig, bound bool) error {
 	spec, err := loadRx()
 	if err != nil {
 		return err
@@ -110,25 +148,23 @@ func (p *Port) load(cfg *PortConfig) error {
 	if err := spec.Variables[rxVarSharedWriters].Set(p.mode == AttachGeneric); err != nil {
 		return err
 	}
-	var objs rxObjects
-	if err := spec.LoadAndAssign(&objs, nil); err != nil {
+	name, unused := rxProgWeirRxUnbound, rxProgWeirRx
+	if bound {
+		name, unused = unused, name
+		spec.Programs[name].Ifindex = uint32(cfg.Ifindex)
+		spec.Programs[name].Flags |= bpfXDPDevBoundOnly
+	}
+	delete(spec.Programs, unused)
+	coll, err := ebpf.NewCollection(spec)
+	if err != nil {
 		return err
 	}
-	p.objs = &objs
-	if p.shared, err = mapArray[portMemory](objs.Ports); err != nil {
+	defer coll.Close() // what is not taken out of it
+	var maps rxMaps
+	if err := coll.Assign(&maps); err != nil {
 		return err
 	}
-	if p.memory, err = mapArray[doorMemory](objs.Doors); err != nil {
-		return err
-	}
-	p.doors = make([]Door, cfg.MaxQueues)
-	p.placeDoors()
-	for c := range Class(NumClasses) {
-		p.shared.elems[0].buckets[c].set(DefaultLimit(c))
-	}
-	if p.programID, err = programID(objs.WeirRx); err != nil {
-		return err
-	}
+	p.maps, p.program, p.seesTags = &maps, coll.DetachProgram(name), bound
 	return nil
 }
 

@@ -27,7 +27,7 @@ func FuzzRX(f *testing.F) {
 		}
 		spent := d.Spent()
 		before := p.Counters()
-		verdict := run(t, p.objs.WeirRx, frame, nil)
+		verdict := run(t, p.program, frame, nil)
 		after := p.Counters()
 		require.Equal(t, before.Seen+1, after.Seen)
 		require.Equal(t, after.Seen, after.Sum())

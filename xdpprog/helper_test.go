@@ -43,7 +43,8 @@ func newPort(t testing.TB, mode AttachMode) *Port {
 	nettest.RequirePrivilege(t)
 	p := &Port{name: "test", mode: mode}
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	require.NoError(t, p.load(&PortConfig{MaxQueues: 4}))
+	require.NoError(t, p.loadProgram(&PortConfig{MaxQueues: 4}, false))
+	require.NoError(t, p.share())
 	require.NoError(t, p.SetMAC(portMAC))
 	require.NoError(t, p.SetLocal(localAddrs))
 	return p

@@ -80,13 +80,13 @@ func (p *Port) localKey(pfx netip.Prefix) (*ebpf.Map, any) {
 	addr, bits := pfx.Addr(), uint32(pfx.Bits())
 	switch {
 	case addr.Is4() && pfx.IsSingleIP():
-		return p.objs.Local4, local4Key{addr.As4()}
+		return p.maps.Local4, local4Key{addr.As4()}
 	case addr.Is4():
-		return p.objs.Local4Prefixes, prefix4Key{bits, local4Key{addr.As4()}}
+		return p.maps.Local4Prefixes, prefix4Key{bits, local4Key{addr.As4()}}
 	case pfx.IsSingleIP():
-		return p.objs.Local6, local6Key{addr.As16()}
+		return p.maps.Local6, local6Key{addr.As16()}
 	default:
-		return p.objs.Local6Prefixes, prefix6Key{bits, local6Key{addr.As16()}}
+		return p.maps.Local6Prefixes, prefix6Key{bits, local6Key{addr.As16()}}
 	}
 }
 

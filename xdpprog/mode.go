@@ -10,9 +10,8 @@ const (
 	AttachAuto AttachMode = iota
 	// AttachNative runs the program in the driver, before a socket buffer exists. As a wish it is a requirement.
 	AttachNative
-	// AttachGeneric runs the program in the kernel's core, on socket buffers, for any driver. As a wish it is a requirement. A VLAN
-	// tag that the driver or the peer keeps outside the frame is invisible here: turn rx-vlan-offload off (on veth the peer's
-	// tx-vlan-offload) where tagged frames can arrive.
+	// AttachGeneric runs the program in the kernel's core, on socket buffers, for any driver. As a wish it is a requirement. It does
+	// not see tags kept beside the frame, see [Port.SeesTags].
 	AttachGeneric
 )
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 )
 
@@ -13,16 +14,17 @@ import (
 // beside or after Close but reading counters after it.
 type Port struct {
 	name          string
-	ifindex       int
 	mode          AttachMode // native or generic
 	nativeRefused error
 	programID     uint32
+	seesTags      bool
 
-	objs   *rxObjects
-	link   link.Link
-	shared *mapping[portMemory] // one element
-	memory *mapping[doorMemory] // one element per queue
-	doors  []Door               // doors[q].mem = &memory.elems[q]
+	program *ebpf.Program
+	maps    *rxMaps
+	link    link.Link
+	shared  *mapping[portMemory] // one element
+	memory  *mapping[doorMemory] // one element per queue
+	doors   []Door               // doors[q].mem = &memory.elems[q]
 
 	mu    sync.Mutex                // serialises changes of limits and addresses
 	local map[netip.Prefix]struct{} // what the address maps hold
@@ -37,6 +39,11 @@ func (p *Port) NativeRefused() error { return p.nativeRefused }
 // ProgramID returns the kernel's id of the attached program, as bpftool prog lists it.
 func (p *Port) ProgramID() uint32 { return p.programID }
 
+// SeesTags says whether the program asks the driver for VLAN tags kept beside the frame (in native mode since Linux 6.8, as far as the
+// driver answers; veth does). Otherwise such a frame looks untagged and is treated as if it were: where tagged frames can arrive, turn
+// rx-vlan-offload off on the interface, and on a veth tx-vlan-offload on its peer. Tags inside the frame are always seen.
+func (p *Port) SeesTags() bool { return p.seesTags }
+
 // NumQueues returns the number of doors, PortConfig.MaxQueues.
 func (p *Port) NumQueues() int { return len(p.doors) }
 
@@ -49,7 +56,7 @@ func (p *Port) SetSocket(queue, fd int) error {
 	if queue < 0 || queue >= len(p.doors) {
 		return fmt.Errorf("socket of port %s queue %d: there are %d queues", p.name, queue, len(p.doors))
 	}
-	if err := p.objs.Sockets.Put(uint32(queue), uint32(fd)); err != nil {
+	if err := p.maps.Sockets.Put(uint32(queue), uint32(fd)); err != nil {
 		return fmt.Errorf("socket of port %s queue %d: %w", p.name, queue, err)
 	}
 	return nil
@@ -60,7 +67,7 @@ func (p *Port) ClearSocket(queue int) error {
 	if queue < 0 || queue >= len(p.doors) {
 		return fmt.Errorf("socket of port %s queue %d: there are %d queues", p.name, queue, len(p.doors))
 	}
-	if err := p.objs.Sockets.Delete(uint32(queue)); err != nil {
+	if err := p.maps.Sockets.Delete(uint32(queue)); err != nil {
 		return fmt.Errorf("socket of port %s queue %d: %w", p.name, queue, err)
 	}
 	return nil
@@ -101,14 +108,24 @@ func (p *Port) QueueCounters(queue int) Counters {
 	return c
 }
 
+// Detach detaches the program: from the next frame on, the kernel gets everything. Doors and counters stay usable, so that who serves
+// the sockets can finish what is in them before Close. Detaching twice is harmless.
+func (p *Port) Detach() error {
+	if p.link == nil {
+		return nil
+	}
+	err := p.link.Close()
+	p.link = nil
+	if err != nil {
+		return fmt.Errorf("detach from port %s: %w", p.name, err)
+	}
+	return nil
+}
+
 // Close detaches the program first, then unmaps the shared memory and unloads. Counters and doors keep the last values as private
 // copies. Closing twice is harmless.
 func (p *Port) Close() error {
-	var errs []error
-	if p.link != nil {
-		errs = append(errs, p.link.Close())
-		p.link = nil
-	}
+	errs := []error{p.Detach()}
 	if p.memory != nil {
 		errs = append(errs, p.memory.close())
 		p.placeDoors()
@@ -116,9 +133,9 @@ func (p *Port) Close() error {
 	if p.shared != nil {
 		errs = append(errs, p.shared.close())
 	}
-	if p.objs != nil {
-		errs = append(errs, p.objs.Close())
-		p.objs = nil
+	if p.program != nil {
+		errs = append(errs, p.program.Close(), p.maps.Close())
+		p.program, p.maps = nil, nil
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close port %s: %w", p.name, err)

@@ -24,6 +24,7 @@ const (
 	rxMapPorts          = "ports"
 	rxMapSockets        = "sockets"
 	rxProgWeirRx        = "weir_rx"
+	rxProgWeirRxUnbound = "weir_rx_unbound"
 	rxVarSharedWriters  = "shared_writers"
 )
 
@@ -69,7 +70,8 @@ type rxSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type rxProgramSpecs struct {
-	WeirRx *ebpf.ProgramSpec `ebpf:"weir_rx"`
+	WeirRx        *ebpf.ProgramSpec `ebpf:"weir_rx"`
+	WeirRxUnbound *ebpf.ProgramSpec `ebpf:"weir_rx_unbound"`
 }
 
 // rxMapSpecs contains maps before they are loaded into the kernel.
@@ -144,12 +146,14 @@ type rxVariables struct {
 //
 // It can be passed to loadRxObjects or ebpf.CollectionSpec.LoadAndAssign.
 type rxPrograms struct {
-	WeirRx *ebpf.Program `ebpf:"weir_rx"`
+	WeirRx        *ebpf.Program `ebpf:"weir_rx"`
+	WeirRxUnbound *ebpf.Program `ebpf:"weir_rx_unbound"`
 }
 
 func (p *rxPrograms) Close() error {
 	return _RxClose(
 		p.WeirRx,
+		p.WeirRxUnbound,
 	)
 }
 

@@ -1,9 +1,11 @@
 package xdpprog
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -184,13 +186,59 @@ func TestRXVerdicts(t *testing.T) {
 						door.count(&want)
 					}
 					want.Add(&before)
-					require.Equal(t, verdict, run(t, p.objs.WeirRx, tc.frame, nil), tc.name)
+					require.Equal(t, verdict, run(t, p.program, tc.frame, nil), tc.name)
 					require.Equal(t, want, p.Counters(), tc.name)
 					require.Equal(t, want.Seen, want.Sum(), tc.name)
 				}
 			})
 		}
 	})
+}
+
+// A driver may split a frame anywhere: the verdict is the same however little of it is linear.
+func TestRXLinearPart(t *testing.T) {
+	p := newPort(t, AttachNative)
+	if _, err := tryRun(p.program, transit(), &xdpMD{DataEnd: 14}); errors.Is(err, unix.EINVAL) {
+		t.Skip("this kernel (before 6.18) cannot run a program on a frame that is not linear")
+	}
+	for _, tc := range rxCases() {
+		for _, linear := range []uint32{14, 20, 33, 34, 54, 55} {
+			if int(linear) >= len(tc.frame) {
+				continue
+			}
+			before := p.Counters()
+			run(t, p.program, tc.frame, &xdpMD{DataEnd: linear})
+			want := Counters{Seen: 1}
+			if class, ok := tc.class.(Class); ok {
+				want.Passed[class]++
+			} else {
+				want.DroppedNoCredit++
+			}
+			want.Add(&before)
+			require.Equal(t, want, p.Counters(), "%s, %d bytes linear", tc.name, linear)
+		}
+	}
+}
+
+// In generic mode several CPUs may run the program for one queue: nothing is lost or let through twice.
+func TestRXGenericOnSeveralCPUs(t *testing.T) {
+	const threads, frames = 4, 50_000
+	p := newPort(t, AttachGeneric)
+	_, err := p.SetLimit(ClassLocal, Limit{Rate: 1, Burst: 1000})
+	require.NoError(t, err)
+	for _, frame := range [][]byte{ethernet(portMAC, ethIP4, ip4("10.0.1.1")...), transit()} {
+		var wg sync.WaitGroup
+		errs := make([]error, threads)
+		for i := range threads {
+			wg.Go(func() { _, _, errs[i] = p.program.Benchmark(frame, frames, nil) })
+		}
+		wg.Wait()
+		require.NoError(t, errors.Join(errs...))
+	}
+	require.Equal(t, Counters{
+		Seen: 2 * threads * frames, DroppedNoCredit: threads * frames,
+		Passed: [NumClasses]uint64{ClassLocal: 1000}, Limited: [NumClasses]uint64{ClassLocal: threads*frames - 1000},
+	}, p.Counters())
 }
 
 func transit() []byte { return ethernet(portMAC, ethIP4, ip4("10.0.2.2")...) }
@@ -206,7 +254,7 @@ func TestRXGateReasons(t *testing.T) {
 	}{{1, 0}, {2, 1}, {4, 2}, {8, 3}, {16, 4}, {3, 0}, {0b11100, 2}, {0x80000000, 4}, {32, 4}, {0xffffffff, 0}} {
 		before := p.Counters()
 		d.SetGate(tc.gate)
-		require.Equal(t, xdpDrop, run(t, p.objs.WeirRx, transit(), nil))
+		require.Equal(t, xdpDrop, run(t, p.program, transit(), nil))
 		want := Counters{Seen: 1}
 		want.DroppedGate[tc.reason]++
 		want.Add(&before)
@@ -214,7 +262,7 @@ func TestRXGateReasons(t *testing.T) {
 	}
 	require.Zero(t, d.Spent(), "a closed gate spends nothing")
 	d.SetGate(0)
-	require.Equal(t, xdpRedirect, run(t, p.objs.WeirRx, transit(), nil))
+	require.Equal(t, xdpRedirect, run(t, p.program, transit(), nil))
 }
 
 func TestRXCreditsAreSpentExactly(t *testing.T) {
@@ -224,7 +272,7 @@ func TestRXCreditsAreSpentExactly(t *testing.T) {
 		d := p.Door(0)
 		send := func(n int) (redirected int) {
 			for range n {
-				if run(t, p.objs.WeirRx, transit(), nil) == xdpRedirect {
+				if run(t, p.program, transit(), nil) == xdpRedirect {
 					redirected++
 				}
 			}
@@ -235,7 +283,7 @@ func TestRXCreditsAreSpentExactly(t *testing.T) {
 		require.Equal(t, 5, send(8))
 		require.EqualValues(t, 5, d.Spent())
 		d.Grant(d.Spent() + 2)
-		require.Equal(t, xdpPass, run(t, p.objs.WeirRx, ethernet(portMAC, ethIP4, ip4("10.0.1.1")...), nil))
+		require.Equal(t, xdpPass, run(t, p.program, ethernet(portMAC, ethIP4, ip4("10.0.1.1")...), nil))
 		require.Equal(t, 2, send(3), "a frame for the host spends no credit")
 		d.Grant(3)
 		require.Zero(t, send(1), "a total below what is spent lets none in")
@@ -247,7 +295,7 @@ func TestRXCreditsAreSpentExactly(t *testing.T) {
 
 		require.NoError(t, p.ClearSocket(0))
 		d.Grant(d.Spent() + 1)
-		require.Equal(t, xdpPass, run(t, p.objs.WeirRx, transit(), nil))
+		require.Equal(t, xdpPass, run(t, p.program, transit(), nil))
 		require.EqualValues(t, 7, d.Spent(), "a frame that found no socket spends none")
 		require.Equal(t, Counters{Seen: 22, Redirected: 11, DroppedNoCredit: 9, Passed: [NumClasses]uint64{ClassLocal: 1, ClassNoSocket: 1}}, p.Counters())
 	})
@@ -261,9 +309,9 @@ func TestRXSocketThatCloses(t *testing.T) {
 	require.NoError(t, unix.Close(fd))
 	require.NoError(t, p.SetSocket(0, dup))
 	p.Door(0).SetUnlimited(true)
-	require.Equal(t, xdpRedirect, run(t, p.objs.WeirRx, transit(), nil))
+	require.Equal(t, xdpRedirect, run(t, p.program, transit(), nil))
 	require.NoError(t, unix.Close(dup))
-	require.Equal(t, xdpPass, run(t, p.objs.WeirRx, transit(), nil))
+	require.Equal(t, xdpPass, run(t, p.program, transit(), nil))
 	require.NoError(t, p.ClearSocket(0), "clearing what is gone already")
 }
 
@@ -291,7 +339,7 @@ func TestRXLimits(t *testing.T) {
 				if i >= 10 {
 					want = xdpDrop
 				}
-				require.Equal(t, want, run(t, p.objs.WeirRx, frames[c], nil), "class %s frame %d", c, i)
+				require.Equal(t, want, run(t, p.program, frames[c], nil), "class %s frame %d", c, i)
 			}
 			want := Counters{Seen: 25}
 			want.Passed[c], want.Limited[c] = 10, 15
@@ -301,11 +349,11 @@ func TestRXLimits(t *testing.T) {
 			// Other classes have room; none passes; then all do.
 			other := (c+1)%(NumClasses-1) + 1
 			if other > c {
-				require.Equal(t, xdpPass, run(t, p.objs.WeirRx, frames[other], nil), "class %s while %s is used up", other, c)
+				require.Equal(t, xdpPass, run(t, p.program, frames[other], nil), "class %s while %s is used up", other, c)
 			}
 			_, err = p.SetLimit(c, Limit{})
 			require.NoError(t, err)
-			require.Equal(t, xdpDrop, run(t, p.objs.WeirRx, frames[c], nil))
+			require.Equal(t, xdpDrop, run(t, p.program, frames[c], nil))
 		}
 	})
 }
@@ -316,7 +364,7 @@ func TestRXLimitRefills(t *testing.T) {
 	_, err := p.SetLimit(ClassLocal, Limit{Rate: 1_000_000, Burst: 1})
 	require.NoError(t, err)
 	for range 100 {
-		require.Equal(t, xdpPass, run(t, p.objs.WeirRx, ethernet(portMAC, ethIP4, ip4("10.0.1.1")...), nil))
+		require.Equal(t, xdpPass, run(t, p.program, ethernet(portMAC, ethIP4, ip4("10.0.1.1")...), nil))
 	}
 }
 
@@ -336,9 +384,9 @@ func TestSetLimitBounds(t *testing.T) {
 func TestRXSetMAC(t *testing.T) {
 	p := newPort(t, AttachNative)
 	frame := pad(ethernet(farMAC, ethARP), 60)
-	run(t, p.objs.WeirRx, frame, nil)
+	run(t, p.program, frame, nil)
 	require.NoError(t, p.SetMAC(farMAC))
-	run(t, p.objs.WeirRx, frame, nil)
+	run(t, p.program, frame, nil)
 	require.Equal(t, Counters{Seen: 2, Passed: [NumClasses]uint64{ClassOtherMAC: 1, ClassNeighbour: 1}}, p.Counters())
 	require.Error(t, p.SetMAC(groupMAC))
 }
@@ -355,7 +403,7 @@ func TestSetLocal(t *testing.T) {
 			copy(frame[38:], addr.AsSlice())
 		}
 		before := p.Counters().Passed[ClassLocal]
-		run(t, p.objs.WeirRx, frame, nil)
+		run(t, p.program, frame, nil)
 		return p.Counters().Passed[ClassLocal] > before
 	}
 	set := func(prefixes ...string) {

@@ -58,6 +58,10 @@ static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 flags) = (void
 static __u64 (*const bpf_xdp_get_buff_len)(struct xdp_md *ctx) = (void *)188;
 static long (*const bpf_xdp_load_bytes)(struct xdp_md *ctx, __u32 offset, void *to, __u32 len) = (void *)189;
 
+/* A kernel function, not a helper: since Linux 6.8, and only in programs loaded for one device. */
+extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, __u16 *vlan_proto, __u16 *vlan_tci)
+	__attribute__((section(".ksyms"), weak));
+
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define htons(x) __builtin_bswap16(x)
 #define htonl(x) __builtin_bswap32(x)

@@ -357,8 +357,15 @@ static __always_inline int forward(struct port *port, struct door *door, __u32 q
 	return XDP_REDIRECT;
 }
 
-SEC("xdp.frags")
-int weir_rx(struct xdp_md *ctx)
+/* Set by the driver, or by a veth's peer: a VLAN tag kept beside the frame, which then looks untagged. */
+static __always_inline bool has_tag_beside(struct xdp_md *ctx)
+{
+	__u16 proto, tci;
+
+	return !bpf_xdp_metadata_rx_vlan_tag(ctx, &proto, &tci);
+}
+
+static __always_inline int receive(struct xdp_md *ctx, const bool ask_for_tag)
 {
 	const __u8 *frame = (const __u8 *)(long)ctx->data;
 	const __u8 *end = (const __u8 *)(long)ctx->data_end;
@@ -380,7 +387,27 @@ int weir_rx(struct xdp_md *ctx)
 	else
 		class = classify_short(ctx, port);
 
+	if (ask_for_tag && class > CLASS_OTHER_MAC && has_tag_beside(ctx))
+		class = CLASS_NOT_IP;
+
 	if (class < NUM_CLASSES)
 		return to_kernel(port, door, class);
 	return forward(port, door, queue);
+}
+
+/*
+ * Two programs, of which Attach loads one. The first needs Linux 6.8 and is bound to its device when it is loaded, because asking the
+ * driver for a tag is a call into the driver. The second is for generic mode, for older kernels, and for tests: a bound program cannot
+ * be run by BPF_PROG_RUN.
+ */
+SEC("xdp.frags")
+int weir_rx(struct xdp_md *ctx)
+{
+	return receive(ctx, true);
+}
+
+SEC("xdp.frags")
+int weir_rx_unbound(struct xdp_md *ctx)
+{
+	return receive(ctx, false);
 }
