@@ -49,8 +49,6 @@ type Port struct {
 
 // Poller is how work is scheduled on each worker.
 type Poller struct {
-	// Mode is when receive is polled and when interrupts drive it.
-	Mode PollerMode
 	// Quota is the most packets a source may handle in one turn.
 	Quota Quota
 	// Feedback closes input while a downstream queue is full.
@@ -79,13 +77,11 @@ type CPUShare struct {
 	Limit Percent
 	// Period is the time over which the share is accounted.
 	Period time.Duration
-	// Strict keeps input closed to the end of the period even while the CPU is idle.
-	Strict bool
 }
 
 // UMEM sizes the packet memory of one worker.
 type UMEM struct {
-	// Frames is the number of frames, a multiple of 64.
+	// Frames is the number of frames, a multiple of 64; 0 is auto, what all rings can hold at once.
 	Frames int
 	// FrameSize is the size of one frame in bytes, 2048 or 4096.
 	FrameSize int
@@ -101,6 +97,10 @@ type Rings struct {
 	Fill int
 	// Completion holds sent frames until the worker takes them back.
 	Completion int
+	// FillDepth is how many frames each receive queue keeps lent to the kernel; at most Fill.
+	FillDepth int
+	// Backlog is how many packets may wait in front of each TX ring.
+	Backlog int
 }
 
 // Metrics is the read-only HTTP listener.

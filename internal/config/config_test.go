@@ -20,10 +20,9 @@ ports:
     quota: 32
 workers: auto
 poller:
-  mode: hybrid
   quota: 64
   feedback: {high: 75%, low: 25%, timeout: 1ms}
-  cpu_share: {limit: 90%, period: 10ms}
+  cpu_share: {limit: 100%, period: 10ms}
   early_discard: xdp
 metrics: {listen: 127.0.0.1:9473}
 `
@@ -47,10 +46,10 @@ workers: [1, "3"]
 poller:
   quota: auto
   feedback: off
-  cpu_share: {limit: 12.5%, period: 2ms, strict: true}
-  early_discard: off
+  cpu_share: {limit: 12.5%, period: 2ms}
+  early_discard: ring
 umem: {frames: 4096, frame_size: 4096}
-rings: {rx: 512, tx: 1024, fill: 4096, completion: 64}
+rings: {rx: 512, tx: 1024, fill: 4096, completion: 64, fill_depth: 100, backlog: 256}
 accept_bypass: true
 metrics: {listen: off}
 control: {socket: /run/other.sock}
@@ -62,12 +61,12 @@ control: {socket: /run/other.sock}
 		Ports:   []Port{{Name: "null", Mode: ModeAuto, AllowManagement: true}, {Name: "lan.7", Mode: ModeAuto, Quota: QuotaInf}},
 		Workers: []int{1, 3},
 		Poller: Poller{
-			Mode: PollerHybrid, Quota: QuotaAuto, EarlyDiscard: DiscardOff,
+			Quota: QuotaAuto, EarlyDiscard: DiscardRing,
 			Feedback: Feedback{Off: true, High: 75, Low: 25, Timeout: time.Millisecond},
-			CPUShare: CPUShare{Limit: 12.5, Period: 2 * time.Millisecond, Strict: true},
+			CPUShare: CPUShare{Limit: 12.5, Period: 2 * time.Millisecond},
 		},
 		UMEM:         UMEM{Frames: 4096, FrameSize: 4096},
-		Rings:        Rings{RX: 512, TX: 1024, Fill: 4096, Completion: 64},
+		Rings:        Rings{RX: 512, TX: 1024, Fill: 4096, Completion: 64, FillDepth: 100, Backlog: 256},
 		AcceptBypass: true,
 		Control:      Control{Socket: "/run/other.sock"},
 	}, c)
@@ -83,7 +82,7 @@ func TestParseRefuses(t *testing.T) {
 		"tab":              {"poller:\n\tquota: 1\n", "f:2:1: "},
 		"unknown":          {"pollers: {}", "f:1:1: pollers: unknown key: known here are ports, workers, poller, umem, rings, accept_bypass, metrics, control"},
 		"later":            {"screen: {default: accept}", "f:1:1: screen: unknown key: known here are ports,"},
-		"unknown nested":   {"poller:\n  cpu_share:\n    limits: 5%", "f:3:5: poller.cpu_share.limits: unknown key: known here are limit, period, strict"},
+		"unknown nested":   {"poller:\n  cpu_share:\n    limits: 5%", "f:3:5: poller.cpu_share.limits: unknown key: known here are limit, period"},
 		"unknown of port":  {"ports:\n  - name: a\n    speed: 1", "f:3:5: ports.a.speed: unknown key: known here are name, mode, quota, allow_management"},
 		"dotted":           {"poller.quota: 64", "f:1:1: poller.quota: unknown key"},
 		"twice":            {"workers: auto\n\"workers\": auto", "f:2:1: workers: given twice: keep one"},
@@ -92,7 +91,7 @@ func TestParseRefuses(t *testing.T) {
 		"anchor":           {"workers: &a auto", "f:1:1: workers: anchors, aliases and tags are not supported"},
 		"tag":              {"workers: !!str auto", "f:1:1: workers: anchors, aliases and tags are not supported"},
 		"null":             {"workers:", "f:1:1: workers: has no value: give one, or remove the key"},
-		"null section":     {"poller:\n", "f:1:1: poller: must be a mapping of mode, quota, feedback, cpu_share, early_discard"},
+		"null section":     {"poller:\n", "f:1:1: poller: must be a mapping of quota, feedback, cpu_share, early_discard"},
 		"section is value": {"umem: 5", "f:1:1: umem: must be a mapping of frames, frame_size"},
 		"value is section": {"accept_bypass: {a: 1}", "f:1:1: accept_bypass: must be a single value, not a mapping"},
 		"several lines":    {"workers: |\n  auto\n", "f:1:1: workers: must be on one line"},
@@ -111,8 +110,8 @@ func TestParseRefuses(t *testing.T) {
 		"quota word":       {"poller: {quota: many}", "poller.quota: many: must be a number of packets, or auto, or inf"},
 		"quota list":       {"poller: {quota: [1]}", "poller.quota: [1]: must be a number of packets, or auto, or inf"},
 		"quota hex":        {"poller: {quota: 0x10}", "poller.quota: 0x10: must be a number of packets"},
-		"poller mode":      {"poller: {mode: busy}", "poller.mode: busy: must be hybrid, interrupt or poll"},
-		"discard":          {"poller: {early_discard: true}", "poller.early_discard: true: must be xdp, ring or off"},
+		"fill depth":       {"rings: {fill_depth: 0}", "rings.fill_depth: 0: must be a number of frames, from 1 to"},
+		"discard":          {"poller: {early_discard: true}", "poller.early_discard: true: must be xdp or ring"},
 		"feedback word":    {"poller: {feedback: none}", "poller.feedback: none: must be a mapping, or off"},
 		"mark plain":       {"poller: {feedback: {high: 75}}", "poller.feedback.high: 75: must be a percentage such as 75%"},
 		"mark exponent":    {"poller: {feedback: {high: 7e1%}}", "poller.feedback.high: 7e1%: must be a percentage such as 75%"},
@@ -123,7 +122,6 @@ func TestParseRefuses(t *testing.T) {
 		"share zero":       {"poller: {cpu_share: {limit: 0%}}", "poller.cpu_share.limit: 0%: must be above 0% and at most 100%"},
 		"share over":       {"poller: {cpu_share: {limit: 100.5%}}", "poller.cpu_share.limit: 100.5%: must be above 0% and at most 100%"},
 		"period short":     {"poller: {cpu_share: {period: 1us}}", "poller.cpu_share.period: 1us: must be from 1ms to 1s"},
-		"strict":           {"poller: {cpu_share: {strict: yes}}", "poller.cpu_share.strict: yes: must be true or false"},
 		"workers word":     {"workers: all", "workers: all: must be auto, or a list of CPU numbers such as [1, 2]"},
 		"workers none":     {"workers: []", "workers: []: must be auto, or a list of CPU numbers such as [1, 2]"},
 		"workers twice":    {"workers: [1, 1]", "workers: [1, 1]: must not hold CPU 1 twice"},
@@ -134,7 +132,7 @@ func TestParseRefuses(t *testing.T) {
 		"ring 1000":        {"rings: {fill: 1000}", "rings.fill: 1000: must be a power of two"},
 		"ring large":       {"rings: {completion: 131072}", "rings.completion: 131072: must be a power of two"},
 		"frame size":       {"umem: {frame_size: 3000}", "umem.frame_size: 3000: must be 2048 or 4096 bytes"},
-		"frames":           {"umem: {frames: 100}", "umem.frames: 100: must be a multiple of 64, from 64 to 4194304"},
+		"frames":           {"umem: {frames: 100}", "umem.frames: 100: must be auto, or a multiple of 64 from 64 to 4194304"},
 		"listen":           {"metrics: {listen: localhost}", "metrics.listen: localhost: must be host:port such as 127.0.0.1:9473, or off"},
 		"listen port":      {"metrics: {listen: \"127.0.0.1:99999\"}", "must end in a port from 0 to 65535, or be off"},
 		"socket":           {"control: {socket: weir.sock}", "control.socket: weir.sock: must be an absolute path, or auto"},
@@ -196,10 +194,10 @@ func TestSetRefuses(t *testing.T) {
 		"poller.quota":              "poller.quota: not of the form key=value: for example poller.quota=32",
 		"poller.quota=0":            "poller.quota: 0: must be at least 1 packet, or auto, or inf",
 		"poller.quota=":             `poller.quota: "": must be a number of packets, or auto, or inf`,
-		"poller.quotas=1":           "poller.quotas: unknown key: known here are mode, quota, feedback, cpu_share, early_discard",
+		"poller.quotas=1":           "poller.quotas: unknown key: known here are quota, feedback, cpu_share, early_discard",
 		"quota=1":                   "quota: unknown key: known here are workers, poller, umem, rings, accept_bypass, metrics, control",
-		"poller.quota.x=1":          "poller.quota.x: unknown key: known here are mode, quota,",
-		"poller.cpu_share=50%":      "poller.cpu_share: holds limit, period, strict: set one of them",
+		"poller.quota.x=1":          "poller.quota.x: unknown key: known here are quota,",
+		"poller.cpu_share=50%":      "poller.cpu_share: holds limit, period: set one of them",
 		"ports=eth1":                "ports: a list: set the keys of one port, such as ports.eth1.quota",
 		"ports.eth1=1":              "ports.eth1: not a key of a port: for example ports.eth1.quota",
 		"ports.eth9.quota=1":        "ports.eth9.quota: no port eth9: name it under ports, or with --port",
@@ -276,25 +274,25 @@ func TestEffective(t *testing.T) {
     allow_management: false
 workers: auto
 poller:
-  mode: hybrid
   quota: 64
   feedback:
     high: 75%
     low: 25%
     timeout: 1ms
   cpu_share:
-    limit: 90%
+    limit: 100%
     period: 10ms
-    strict: false
   early_discard: xdp
 umem:
-  frames: 16384
+  frames: auto
   frame_size: 2048
 rings:
   rx: 2048
   tx: 2048
   fill: 2048
   completion: 2048
+  fill_depth: 1024
+  backlog: 1024
 accept_bypass: false
 metrics:
   listen: 127.0.0.1:9473

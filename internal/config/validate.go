@@ -1,6 +1,9 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Validate checks the whole: every value by itself, as Parse and Set do, and what only several together can get wrong.
 // The error is an [Error] at the first fault, with the key's place in the file when it came from there.
@@ -25,6 +28,10 @@ func (c *Config) Validate() error {
 	}
 	if err := c.validFields("", r.fields()); err != nil {
 		return err
+	}
+	if depth := c.Rings.FillDepth; depth > c.Rings.Fill {
+		return c.invalid("rings.fill_depth", strconv.Itoa(depth), fmt.Sprintf("more than rings.fill, %d, holds", c.Rings.Fill),
+			"lower it, or make rings.fill larger")
 	}
 	if f := c.Poller.Feedback; !f.Off && f.Low >= f.High {
 		return c.invalid(feedbackPath+".low", percent{p: &f.Low}.String(),

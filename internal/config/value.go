@@ -220,12 +220,35 @@ type frames struct{ p *int }
 // maxFrames keeps the byte size of a UMEM of the largest frames at 16 GiB.
 const maxFrames = 1 << 22
 
-func (v frames) String() string { return strconv.Itoa(*v.p) }
+func (v frames) String() string {
+	if *v.p == 0 {
+		return "auto"
+	}
+	return strconv.Itoa(*v.p)
+}
 
 func (v frames) parse(text string) error {
+	if text == "auto" {
+		*v.p = 0
+		return nil
+	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 64 || n > maxFrames || n%64 != 0 {
-		return fmt.Errorf("must be a multiple of 64, from 64 to %d", maxFrames)
+		return fmt.Errorf("must be auto, or a multiple of 64 from 64 to %d", maxFrames)
+	}
+	*v.p = n
+	return nil
+}
+
+// fillDepth is how many frames are lent to the kernel for receiving.
+type fillDepth struct{ p *int }
+
+func (v fillDepth) String() string { return strconv.Itoa(*v.p) }
+
+func (v fillDepth) parse(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxRing {
+		return fmt.Errorf("must be a number of frames, from 1 to %d", maxRing)
 	}
 	*v.p = n
 	return nil

@@ -46,19 +46,6 @@ const (
 	ModeGeneric PortMode = "generic"
 )
 
-// PollerMode is when receive is polled and when interrupts drive it.
-type PollerMode string
-
-// The modes of the poller.
-const (
-	// PollerHybrid waits for interrupts while there is little to do, and polls under load.
-	PollerHybrid PollerMode = "hybrid"
-	// PollerInterrupt leaves receive to the kernel's interrupts.
-	PollerInterrupt PollerMode = "interrupt"
-	// PollerPoll always polls.
-	PollerPoll PollerMode = "poll"
-)
-
 // EarlyDiscard is where packets that cannot be finished are refused.
 type EarlyDiscard string
 
@@ -68,6 +55,4 @@ const (
 	DiscardXDP EarlyDiscard = "xdp"
 	// DiscardRing refuses by the rings alone: what finds no frame is dropped.
 	DiscardRing EarlyDiscard = "ring"
-	// DiscardOff takes in everything, and drops what cannot be finished afterwards.
-	DiscardOff EarlyDiscard = "off"
 )

@@ -1,0 +1,128 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Overload compares devices under test on one rig: each in turn at the same rate, Trials times round, so that a drift of the machine
+// meets all of them alike.
+type Overload struct {
+	DUTs     []DUT
+	Rate     uint64 // packets per second; 0 is as fast as the generator goes
+	Trials   int
+	Duration time.Duration // measured time of each trial
+	// Progress takes a line for each trial; nil for none.
+	Progress io.Writer
+}
+
+// Result is what an Overload measured.
+type Result struct {
+	Trials []Trial `json:"trials"`
+}
+
+// Run builds the rig, measures and removes the rig.
+func (o Overload) Run(ctx context.Context) (_ Result, err error) {
+	var result Result
+	rig, err := NewRig(1)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, rig.Close()) }()
+	for n := range o.Trials {
+		for _, d := range o.DUTs {
+			trial, err := measure(ctx, rig, d, o.Rate, o.Duration)
+			if err != nil {
+				return result, err
+			}
+			result.Trials = append(result.Trials, trial)
+			if o.Progress != nil {
+				fmt.Fprintf(o.Progress, "trial %d of %d: %-18s offered %.3f Mpps, delivered %.3f Mpps\n",
+					n+1, o.Trials, d.Name, trial.Offered/1e6, trial.Delivered/1e6)
+			}
+		}
+	}
+	return result, nil
+}
+
+// names lists the devices in the order of their first trial.
+func (r Result) names() []string {
+	var names []string
+	for _, t := range r.Trials {
+		if !slices.Contains(names, t.DUT) {
+			names = append(names, t.DUT)
+		}
+	}
+	return names
+}
+
+// values collects one figure of a device's trials, sorted.
+func (r Result) values(dut string, figure func(Trial) float64) []float64 {
+	var v []float64
+	for _, t := range r.Trials {
+		if t.DUT == dut {
+			v = append(v, figure(t))
+		}
+	}
+	slices.Sort(v)
+	return v
+}
+
+// median of sorted values; the mean of the middle two when their number is even.
+func median(v []float64) float64 {
+	n := len(v)
+	if n == 0 {
+		return 0
+	}
+	return (v[(n-1)/2] + v[n/2]) / 2
+}
+
+// Ratio is the median over rounds of trials of delivered(a)/delivered(b): each pair was measured one after the other.
+func (r Result) Ratio(a, b string) float64 {
+	delivered := func(name string) []float64 {
+		var v []float64
+		for _, t := range r.Trials {
+			if t.DUT == name {
+				v = append(v, t.Delivered)
+			}
+		}
+		return v
+	}
+	as, bs := delivered(a), delivered(b)
+	var ratios []float64
+	for i := range min(len(as), len(bs)) {
+		ratios = append(ratios, as[i]/bs[i])
+	}
+	slices.Sort(ratios)
+	return median(ratios)
+}
+
+// WriteTable prints medians with their spread, for a person.
+func (r Result) WriteTable(w io.Writer) {
+	fmt.Fprintf(w, "%-20s %26s %26s %10s %10s %8s\n", "", "offered Mpps (min–max)", "delivered Mpps (min–max)", "user CPU", "sys CPU", "of first")
+	names := r.names()
+	for _, name := range names {
+		offered := r.values(name, func(t Trial) float64 { return t.Offered / 1e6 })
+		delivered := r.values(name, func(t Trial) float64 { return t.Delivered / 1e6 })
+		fmt.Fprintf(w, "%-20s %26s %26s %9.1f%% %9.1f%% %8.2f\n", name, spread(offered), spread(delivered),
+			100*median(r.values(name, func(t Trial) float64 { return t.User })),
+			100*median(r.values(name, func(t Trial) float64 { return t.System })),
+			r.Ratio(name, names[0]))
+	}
+}
+
+func spread(v []float64) string {
+	return fmt.Sprintf("%.3f (%.3f–%.3f)", median(v), v[0], v[len(v)-1])
+}
+
+// WriteJSON prints every trial.
+func (r Result) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}

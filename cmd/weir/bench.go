@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"weir/bench"
+)
+
+// benchCommand is `weir bench`.
+type benchCommand struct {
+	Overload overloadCommand `cmd:"" help:"Compare weir, a plain AF_XDP loop and the kernel's forwarding on one rig, in turns."`
+	Plain    plainCommand    `cmd:"" hidden:"" help:"The plain AF_XDP loop, from in0 to out0 of this network namespace."`
+}
+
+// overloadCommand is `weir bench overload`.
+type overloadCommand struct {
+	Rate     uint64        `help:"Packets per second to offer; 0 is as fast as the generator goes." default:"0"`
+	Trials   int           `help:"Trials of each." default:"5"`
+	Duration time.Duration `help:"Measured time of each trial." default:"3s"`
+	JSON     bool          `name:"json" help:"Print every trial as JSON."`
+	Set      []string      `placeholder:"KEY=VALUE" sep:"none" help:"Set a key of weir's configuration; repeat for more."`
+}
+
+// Run measures and prints.
+func (c *overloadCommand) Run(ctx context.Context, out output) error {
+	if c.Trials < 1 || c.Duration <= 0 {
+		return usageError{fmt.Errorf("--trials %d --duration %s: both must be above zero", c.Trials, c.Duration)}
+	}
+	var args []string
+	for _, assignment := range c.Set {
+		args = append(args, "--set", assignment)
+	}
+	result, err := bench.Overload{
+		DUTs:   []bench.DUT{bench.DUTWeir("weir", args...), bench.DUTPlain(1), bench.DUTKernel()},
+		Rate:   c.Rate,
+		Trials: c.Trials, Duration: c.Duration, Progress: out.Err,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return result.WriteJSON(out.Out)
+	}
+	result.WriteTable(out.Out)
+	return nil
+}
+
+// plainCommand is the hidden `weir bench plain`.
+type plainCommand struct {
+	CPU int    `name:"cpu" default:"1" help:"CPU to run on."`
+	MAC string `name:"mac" required:"" help:"MAC address behind out0."`
+}
+
+// Run forwards until ctx ends.
+func (c *plainCommand) Run(ctx context.Context, out output) error {
+	mac, err := net.ParseMAC(c.MAC)
+	if err != nil {
+		return usageError{fmt.Errorf("--mac %s: %w", c.MAC, err)}
+	}
+	return bench.Plain(ctx, c.CPU, mac, out.Out)
+}

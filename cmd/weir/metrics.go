@@ -1,0 +1,110 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weir/engine"
+)
+
+// collector exports the engine's counters. No label holds an address or a port number, so the number of series does not depend on the
+// traffic.
+type collector struct {
+	engine *engine.Engine
+
+	offered, delivered, passed, dropped      *prometheus.Desc
+	received, forwarded, sent, completed     *prometheus.Desc
+	portInfo, portUp                         *prometheus.Desc
+	frames, inFlight, unaccounted, idle      *prometheus.Desc
+	rounds, routes, neighbours, tableUpdates *prometheus.Desc
+}
+
+func newCollector(e *engine.Engine) *collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("weir_"+name, help, labels, nil)
+	}
+	return &collector{
+		engine:       e,
+		offered:      desc("port_offered_packets_total", "Packets that arrived at the port's device, its own drops included.", "port"),
+		delivered:    desc("port_delivered_packets_total", "Packets that left through the port and were not dropped by its device.", "port"),
+		passed:       desc("port_passed_packets_total", "Packets given to the kernel at the door, by class.", "port", "class"),
+		dropped:      desc("port_dropped_packets_total", "Packets dropped, by reason.", "port", "reason"),
+		received:     desc("port_received_packets_total", "Packets taken from the port's RX rings.", "port"),
+		forwarded:    desc("port_forwarded_packets_total", "Packets that came in by the port and were handed to an egress.", "port"),
+		sent:         desc("port_sent_packets_total", "Packets put into the port's TX rings.", "port"),
+		completed:    desc("port_completed_packets_total", "Packets the kernel gave back through Completion.", "port"),
+		portInfo:     desc("port_info", "Driver and modes of the port; always 1.", "port", "driver", "mode_asked", "mode"),
+		portUp:       desc("port_up", "1 while the port's link is up.", "port"),
+		frames:       desc("worker_frames", "Frames of the worker's packet memory, by owner.", "cpu", "owner"),
+		inFlight:     desc("in_flight_packets", "Packets in RX rings, backlogs and transmission."),
+		unaccounted:  desc("unaccounted_packets", "What the balance of packets leaves over; 0 at rest."),
+		idle:         desc("worker_idle_seconds_total", "Time the worker was blocked for want of work.", "cpu"),
+		rounds:       desc("worker_rounds_total", "Rounds of the worker's scheduler.", "cpu"),
+		routes:       desc("routes", "Routes in force."),
+		neighbours:   desc("neighbours", "Neighbours known."),
+		tableUpdates: desc("table_updates_total", "Changes of the kernel's tables that were followed."),
+	}
+}
+
+// Describe sends the descriptions of all metrics.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		c.offered, c.delivered, c.passed, c.dropped, c.received, c.forwarded, c.sent, c.completed, c.portInfo, c.portUp,
+		c.frames, c.inFlight, c.unaccounted, c.idle, c.rounds, c.routes, c.neighbours, c.tableUpdates,
+	} {
+		ch <- d
+	}
+}
+
+// Collect reads the engine once and sends all metrics.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	st, err := c.engine.Stats()
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.offered, err)
+		return
+	}
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	for _, p := range st.Ports {
+		send(c.offered, counter, float64(p.Offered), p.Name)
+		send(c.delivered, counter, float64(p.Delivered), p.Name)
+		send(c.received, counter, float64(p.Received), p.Name)
+		send(c.forwarded, counter, float64(p.Forwarded), p.Name)
+		send(c.sent, counter, float64(p.Sent), p.Name)
+		send(c.completed, counter, float64(p.Completed), p.Name)
+		send(c.portInfo, gauge, 1, p.Name, p.Driver, p.ModeAsked, p.Mode)
+		send(c.portUp, gauge, oneIf(p.Up), p.Name)
+		for class, n := range p.Passed {
+			send(c.passed, counter, float64(n), p.Name, class)
+		}
+		for reason, n := range p.Dropped {
+			send(c.dropped, counter, float64(n), p.Name, reason)
+		}
+	}
+	for _, w := range st.Workers {
+		cpu := strconv.Itoa(w.CPU)
+		send(c.idle, counter, float64(w.IdleNS)/1e9, cpu)
+		send(c.rounds, counter, float64(w.Rounds), cpu)
+		for owner, n := range map[string]int{
+			"free": w.Frames.Free, "receive": w.Frames.Receive, "transmit": w.Frames.Transmit,
+			"held": w.Frames.Held, "stranded": w.Frames.Stranded,
+		} {
+			send(c.frames, gauge, float64(n), cpu, owner)
+		}
+	}
+	send(c.inFlight, gauge, float64(st.Totals.InFlight))
+	send(c.unaccounted, gauge, float64(st.Totals.Unaccounted))
+	send(c.routes, gauge, float64(st.Tables.Routes))
+	send(c.neighbours, gauge, float64(st.Tables.Neighbours))
+	send(c.tableUpdates, counter, float64(st.Tables.Updates))
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"weir/engine"
+	"weir/internal/config"
+	"weir/internal/control"
+)
+
+// runCommand is `weir run`.
+type runCommand struct {
+	settings `embed:""`
+}
+
+// Run forwards until ctx ends or the engine fails.
+func (r *runCommand) Run(ctx context.Context, out output) error {
+	cfg, err := r.load()
+	if err != nil {
+		return err
+	}
+	e, err := engine.Start(ctx, engineConfig(cfg))
+	if err != nil {
+		return err
+	}
+	s := &service{settings: r.settings, config: cfg, engine: e, log: slog.New(slog.NewTextHandler(out.Err, nil))}
+	return errors.Join(s.serve(ctx, out.Out), e.Close())
+}
+
+// service is a running weir: the engine and what is served about it.
+type service struct {
+	settings settings
+	engine   *engine.Engine
+	log      *slog.Logger
+
+	mu     sync.Mutex // serialises reloads
+	config *config.Config
+}
+
+func (s *service) serve(ctx context.Context, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	socket, err := socketPath(s.config.Control.Socket)
+	if err != nil {
+		return err
+	}
+	server, err := control.New(control.Options{
+		Socket: socket, Listen: s.config.Metrics.Listen,
+		Stats:     func() (any, error) { return s.engine.Stats() },
+		Reload:    func(context.Context) (control.ReloadReply, error) { return s.reload() },
+		Health:    s.engine.Healthy,
+		Collector: newCollector(s.engine),
+		Log:       s.log,
+	})
+	if err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	s.announce(out, socket, server.Addr())
+
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-ctx.Done():
+			return <-served
+		case err := <-s.engine.Failed():
+			cancel()
+			return errors.Join(err, <-served)
+		case err := <-served:
+			return err
+		case <-hangups:
+			if _, err := s.reload(); err != nil {
+				s.log.Error("reload refused, nothing changed", "error", err)
+			}
+		}
+	}
+}
+
+// announce says what was granted, once, so that nobody has to guess.
+func (s *service) announce(out io.Writer, socket, metrics string) {
+	st, err := s.engine.Stats()
+	if err != nil {
+		s.log.Error("read statistics", "error", err)
+		return
+	}
+	for _, p := range st.Ports {
+		s.log.Info("port", "name", p.Name, "driver", p.Driver, "mode", p.Mode, "asked", p.ModeAsked,
+			"rx_queues", p.RxQueues, "tx_queues", p.TxQueues, "tx_budget", p.TxBudget)
+	}
+	for _, w := range st.Workers {
+		s.log.Info("worker", "cpu", w.CPU, "frames", w.Frames.Total, "pages", w.Pages)
+	}
+	for _, warning := range st.Warnings {
+		s.log.Warn(warning)
+	}
+	for _, route := range st.Strays {
+		s.log.Warn("route not followed: its egress is no port", "route", route)
+	}
+	fmt.Fprintf(out, "forwarding; control socket %s, metrics %s\n", socket, orNone(metrics))
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "off"
+	}
+	return s
+}
+
+// reload reads the configuration again and applies it whole, or changes nothing and says why.
+func (s *service) reload() (control.ReloadReply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh, err := s.settings.load()
+	if err != nil {
+		return control.ReloadReply{}, err
+	}
+	reply := control.ReloadReply{}
+	for _, change := range config.Diff(s.config, fresh) {
+		if !change.Live {
+			return control.ReloadReply{}, fmt.Errorf("reload: %s: %s -> %s: takes effect only at a restart: nothing was changed; "+
+				"restart weir, or set the key back", change.Key, change.Old, change.New)
+		}
+		reply.Changed = append(reply.Changed, control.Change{Key: change.Key, Old: change.Old, New: change.New})
+	}
+	if err := s.engine.Reconfigure(engineConfig(fresh)); err != nil {
+		return control.ReloadReply{}, fmt.Errorf("reload: %w", err)
+	}
+	s.config = fresh
+	for _, c := range reply.Changed {
+		s.log.Info("reload", "key", c.Key, "old", c.Old, "new", c.New)
+	}
+	return reply, nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"weir/engine"
+	"weir/internal/config"
+	"weir/poller"
+)
+
+// settings are the flags that say what to forward, shared by run and check.
+type settings struct {
+	Config string   `short:"c" placeholder:"FILE" help:"Configuration file (YAML)."`
+	Port   []string `placeholder:"NAME" help:"Forward on this interface; repeat for each. Added to the file's ports."`
+	CPUs   []int    `name:"cpus" placeholder:"CPU,…" help:"CPU of each worker; the same as --set workers=…"`
+	Quota  string   `placeholder:"N" help:"Packets per turn; the same as --set poller.quota=…"`
+	Set    []string `placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the file, for example poller.cpu_share.limit=50%; repeat for more."`
+}
+
+// load reads the file, if any, lays the flags over it and validates the whole. Every error is the caller's.
+func (s settings) load() (*config.Config, error) {
+	c, err := s.merge()
+	if err == nil {
+		err = c.Validate()
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return c, nil
+}
+
+func (s settings) merge() (*config.Config, error) {
+	c := config.Default()
+	if s.Config != "" {
+		loaded, err := config.Load(s.Config)
+		if err != nil {
+			return nil, err
+		}
+		c = loaded
+	}
+	for _, name := range s.Port {
+		c.Ports = append(c.Ports, config.Port{Name: name, Mode: config.ModeAuto})
+	}
+	var errs []error
+	if len(s.CPUs) > 0 {
+		errs = append(errs, c.Set("workers="+strings.ReplaceAll(strings.Trim(fmt.Sprint(s.CPUs), "[]"), " ", ",")))
+	}
+	if s.Quota != "" {
+		errs = append(errs, c.Set("poller.quota="+s.Quota))
+	}
+	for _, assignment := range s.Set {
+		errs = append(errs, c.Set(assignment))
+	}
+	return c, errors.Join(errs...)
+}
+
+// engineConfig translates the file's terms into the engine's, which knows no YAML.
+func engineConfig(c *config.Config) engine.Config {
+	out := engine.Config{
+		CPUs:   c.Workers,
+		Poller: pollerConfig(c.Poller),
+		Feedback: engine.Feedback{
+			Off: c.Poller.Feedback.Off, Timeout: c.Poller.Feedback.Timeout,
+			High: c.Poller.Feedback.High.Fraction(), Low: c.Poller.Feedback.Low.Fraction(),
+		},
+		EarlyDiscard: map[config.EarlyDiscard]engine.EarlyDiscard{
+			config.DiscardXDP: engine.DiscardXDP, config.DiscardRing: engine.DiscardRing,
+		}[c.Poller.EarlyDiscard],
+		UMEM: engine.UMEMConfig{NumFrames: c.UMEM.Frames, FrameSize: c.UMEM.FrameSize},
+		Rings: engine.Rings{
+			RX: c.Rings.RX, TX: c.Rings.TX, Fill: c.Rings.Fill, Completion: c.Rings.Completion,
+			FillDepth: c.Rings.FillDepth, Backlog: c.Rings.Backlog,
+		},
+		AcceptBypass: c.AcceptBypass,
+	}
+	for _, p := range c.Ports {
+		out.Ports = append(out.Ports, engine.PortConfig{
+			Name: p.Name, Quota: pollerQuota(p.Quota), AllowManagement: p.AllowManagement,
+			Mode: map[config.PortMode]engine.Mode{
+				config.ModeAuto: engine.ModeAuto, config.ModeZeroCopy: engine.ModeZeroCopy,
+				config.ModeCopy: engine.ModeCopy, config.ModeGeneric: engine.ModeGeneric,
+			}[p.Mode],
+		})
+	}
+	return out
+}
+
+func pollerConfig(c config.Poller) poller.Config {
+	p := poller.Default()
+	p.Quota = pollerQuota(c.Quota)
+	p.Share = poller.Share{Limit: float64(c.CPUShare.Limit), Period: c.CPUShare.Period, Strict: true}
+	return p
+}
+
+func pollerQuota(q config.Quota) poller.Quota {
+	switch q {
+	case config.QuotaInherit:
+		return poller.Common
+	case config.QuotaAuto:
+		return poller.Auto
+	case config.QuotaInf:
+		return poller.Unlimited
+	}
+	return poller.Quota(q)
+}

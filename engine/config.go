@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"weir/poller"
+	"weir/queues"
+	"weir/xdpprog"
+)
+
+// Mode says how a port receives. Every mode but ModeAuto is a requirement.
+type Mode int
+
+// The modes of a port.
+const (
+	// ModeAuto takes the best the driver grants: zero-copy, else copy with native XDP, else generic XDP.
+	ModeAuto Mode = iota
+	// ModeZeroCopy requires native XDP and zero-copy sockets.
+	ModeZeroCopy
+	// ModeCopy requires native XDP and copies at the socket.
+	ModeCopy
+	// ModeGeneric attaches behind the driver, at the price of an skb for each packet.
+	ModeGeneric
+)
+
+var modeNames = [...]string{"auto", "zerocopy", "copy", "generic"}
+
+// String returns the mode as the configuration writes it.
+func (m Mode) String() string { return modeNames[m] }
+
+// ParseMode is the inverse of String.
+func ParseMode(s string) (Mode, error) {
+	for i, name := range modeNames {
+		if s == name {
+			return Mode(i), nil
+		}
+	}
+	return 0, fmt.Errorf("mode %q: unknown: use auto, zerocopy, copy or generic", s)
+}
+
+func (m Mode) attach() xdpprog.AttachMode {
+	switch m {
+	case ModeAuto:
+		return xdpprog.AttachAuto
+	case ModeGeneric:
+		return xdpprog.AttachGeneric
+	}
+	return xdpprog.AttachNative
+}
+
+// EarlyDiscard says where a packet that cannot be finished is refused.
+type EarlyDiscard int
+
+// The places of early discard.
+const (
+	// DiscardXDP: by the receive program, which lets in no more packets than there are frames for.
+	DiscardXDP EarlyDiscard = iota
+	// DiscardRing: by the device or the socket, for want of a frame; the door stays open.
+	DiscardRing
+)
+
+// PortConfig describes one port.
+type PortConfig struct {
+	// Name is the kernel's interface name.
+	Name string
+	Mode Mode
+	// Quota is the most packets a receive queue of this port may handle in one turn; poller.Common takes that of Poller.
+	Quota poller.Quota
+	// AllowManagement accepts a port that carries the default route or the current login session.
+	AllowManagement bool
+}
+
+// Feedback says when an egress that falls behind closes the gates of what feeds it; the marks are parts of its capacity.
+type Feedback struct {
+	Off       bool
+	High, Low float64
+	Timeout   time.Duration
+}
+
+// Rings are ring sizes in descriptors, each a power of two, and the depth of Fill.
+type Rings struct {
+	RX, TX, Fill, Completion int
+	// FillDepth is how many frames each receive queue keeps in the kernel's hands; at most Fill.
+	FillDepth int
+	// Backlog is how many packets may wait in front of each TX ring.
+	Backlog int
+}
+
+// UMEMConfig sizes the packet memory of each worker.
+type UMEMConfig struct {
+	// NumFrames is the number of frames; 0 takes what the rings of all ports can hold at once.
+	NumFrames int
+	// FrameSize is 2048 or 4096 bytes.
+	FrameSize int
+}
+
+// Config is all the engine needs to know. It is not changed by the engine.
+type Config struct {
+	Ports []PortConfig
+	// CPUs names the CPU of each worker; empty lets the engine choose how many and where.
+	CPUs         []int
+	Poller       poller.Config
+	Feedback     Feedback
+	EarlyDiscard EarlyDiscard
+	UMEM         UMEMConfig
+	Rings        Rings
+	// AcceptBypass forwards although kernel rules (nftables, tc, xfrm) that would apply to the traffic are bypassed.
+	AcceptBypass bool
+}
+
+// maxFrame is the longest Ethernet frame that fits a frame of the UMEM behind the headroom the kernel keeps before each packet.
+func (u UMEMConfig) maxFrame() int { return u.FrameSize - queues.RXHeadroom }

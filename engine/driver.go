@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/poller"
+)
+
+// driver is what the scheduler does not know of: the thread, the clock, the sleep, and the calls that other goroutines want made
+// between two rounds.
+type driver struct {
+	start time.Time
+	wake  int // eventfd: ends a block
+	fds   []unix.PollFd
+	calls chan func()
+	// called counts calls not yet run, so that a round without one costs one load.
+	called atomic.Int32
+	stop   bool // set by a call
+	// running says that the worker's thread was started; set before it, by the goroutine that starts and ends it.
+	running bool
+	done    chan struct{}
+	// failed receives at most one error: the reason why the worker ended by itself.
+	failed chan error
+	cpu    int64 // the thread's CPU time when last asked
+	idleNS atomic.Int64
+	// beat counts rounds and ends of blocks; standing still while packets wait means that the worker is stuck.
+	beat atomic.Uint64
+}
+
+func (d *driver) init() error {
+	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("create eventfd for a worker: %w", err)
+	}
+	d.start, d.wake = time.Now(), fd
+	d.calls, d.done, d.failed = make(chan func(), 16), make(chan struct{}), make(chan error, 1)
+	d.fds = []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	return nil
+}
+
+// watch adds a socket whose packets end a block, and returns its slot in the poll set; before the worker runs, or from a call.
+func (d *driver) watch(fd int) (slot int) {
+	d.fds = append(d.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	return len(d.fds) - 1
+}
+
+// listen says whether the socket in a slot may end a block. poll passes over negative descriptors.
+func (d *driver) listen(slot int, on bool) {
+	if on != (d.fds[slot].Fd >= 0) {
+		d.fds[slot].Fd = ^d.fds[slot].Fd
+	}
+}
+
+// end stops the worker after its current round and waits for it; nothing to do for one that never ran.
+func (d *driver) end() {
+	if d.running {
+		d.call(func() { d.stop = true })
+		<-d.done
+	}
+}
+
+// close releases what init took, after end.
+func (d *driver) close() error {
+	if d.wake < 0 {
+		return nil
+	}
+	err := unix.Close(d.wake)
+	d.wake = -1
+	return err
+}
+
+// now is monotonic nanoseconds.
+func (d *driver) now() int64 { return int64(time.Since(d.start)) }
+
+// run is the worker's thread: rounds while there is work, ppoll when there is none. It returns when a call has set stop. The thread
+// is not given back to the Go scheduler, since its affinity is ours.
+func (w *worker) run(pinned chan<- error) {
+	d := &w.driver
+	defer close(d.done)
+	runtime.LockOSThread()
+	var set unix.CPUSet
+	set.Set(w.cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		pinned <- fmt.Errorf("pin worker %d to CPU %d: %w: choose a CPU of this process's cpuset with workers:", w.id, w.cpu, err)
+		return
+	}
+	pinned <- nil
+	// The thread's CPU time costs a system call; without a limit nobody acts on it, and the time between the two readings will do.
+	limited := w.sched.Config().Share.Limit < 100
+	for !d.stop {
+		begin := d.now()
+		w.sched.Round(begin)
+		end := d.now()
+		used := end - begin
+		if limited {
+			used = d.used()
+		}
+		next := w.sched.Settle(end, used)
+		w.publish()
+		d.beat.Add(1)
+		if err := w.broken(); err != nil {
+			d.failed <- err
+			return
+		}
+		d.runCalls()
+		var err error
+		switch next.Do {
+		case poller.Block:
+			err = d.block(next.UntilNS)
+			w.sched.Woke(d.now())
+		case poller.Sleep:
+			err = d.sleep(next.UntilNS)
+		}
+		if err != nil {
+			d.failed <- fmt.Errorf("worker %d on CPU %d: %w", w.id, w.cpu, err)
+			return
+		}
+	}
+}
+
+// block waits until a packet arrives, another goroutine calls, or untilNS.
+func (d *driver) block(untilNS int64) error {
+	begin := d.now()
+	var timeout *unix.Timespec
+	if untilNS != math.MaxInt64 {
+		ts := unix.NsecToTimespec(max(0, untilNS-begin))
+		timeout = &ts
+	}
+	n, err := unix.Ppoll(d.fds, timeout, nil)
+	if err == nil && n > 0 {
+		d.clearWake()
+	}
+	d.idleNS.Add(d.now() - begin)
+	// EINTR is Go's preemption signal; the next round finds nothing and blocks again.
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return fmt.Errorf("ppoll on %d sockets: %w", len(d.fds)-1, err)
+	}
+	return nil
+}
+
+// sleep waits until untilNS whatever arrives, except a call.
+func (d *driver) sleep(untilNS int64) error {
+	all := d.fds
+	d.fds = all[:1]
+	err := d.block(untilNS)
+	d.fds = all
+	return err
+}
+
+// clearWake empties the eventfd, and stops listening to a socket that reports an error: its device is gone, and it would end every block
+// at once from now on. The engine learns of the device from the kernel's tables.
+func (d *driver) clearWake() {
+	if d.fds[0].Revents&unix.POLLIN != 0 {
+		var count [8]byte
+		_, _ = unix.Read(d.wake, count[:]) // EAGAIN only if somebody else read it; nobody does
+	}
+	for i := range d.fds[1:] {
+		if d.fds[i+1].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) != 0 {
+			d.listen(i+1, false)
+		}
+	}
+}
+
+func (d *driver) runCalls() {
+	for d.called.Load() > 0 {
+		(<-d.calls)()
+		d.called.Add(-1)
+	}
+}
+
+// call runs f on the worker's thread between two rounds and returns when it is done, or false when the worker has ended. Any goroutine
+// but the worker's own.
+func (d *driver) call(f func()) bool {
+	select {
+	case <-d.post(f):
+		return true
+	case <-d.done:
+		return false
+	}
+}
+
+// answers reports whether the worker comes to the end of a round within timeout.
+func (d *driver) answers(timeout time.Duration) bool {
+	select {
+	case <-d.post(func() {}):
+		return true
+	case <-d.done:
+		return false
+	case <-time.After(timeout):
+		return false
+	}
+}
+
+// post hands f to the worker and returns a channel that is closed when it has run. It waits only while many calls are waiting already.
+func (d *driver) post(f func()) <-chan struct{} {
+	ran := make(chan struct{})
+	select {
+	case d.calls <- func() { f(); close(ran) }:
+		d.called.Add(1)
+		one := [8]byte{1}
+		_, _ = unix.Write(d.wake, one[:]) // fails only when the count would overflow, and then the wake-up is already due
+	case <-d.done:
+	}
+	return ran
+}
+
+// used is the CPU time of this thread since the last call, in nanoseconds.
+func (d *driver) used() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		return 0 // cannot fail: the clock is the calling thread's own
+	}
+	now := ts.Nano()
+	used := now - d.cpu
+	d.cpu = now
+	return used
+}

@@ -1,0 +1,431 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/engine/fib"
+	"weir/internal/host"
+	"weir/poller"
+	"weir/queues"
+)
+
+const (
+	// maxQueues is how many receive queues of a port the program can tell apart.
+	maxQueues = 64
+	// drainTime bounds how long Close lets the workers finish what they have begun.
+	drainTime = 200 * time.Millisecond
+	// healthTimeout is how long a round may take before a worker counts as stuck. Rounds take microseconds to a few milliseconds.
+	healthTimeout = time.Second
+)
+
+// Engine forwards between its ports from Start to Close. Its methods may be called from any goroutine.
+type Engine struct {
+	config Config
+	table  *fib.Table
+	ports  []*port
+	plan   plan
+
+	mu       sync.Mutex // guards workers' reconfiguration and closing
+	workers  []*worker
+	closed   bool
+	warnings []string
+
+	stop    context.CancelFunc
+	watcher sync.WaitGroup
+	failed  chan error
+}
+
+// Start checks the ports, attaches the programs, opens the sockets and starts the workers, all in the current network namespace. When
+// it returns an error, nothing is left behind. When it returns an Engine, a packet that arrives is forwarded.
+func Start(ctx context.Context, c Config) (_ *Engine, err error) {
+	e := &Engine{config: c, failed: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			_ = e.Close() // the first error is the one that says what is wrong
+		}
+	}()
+	if err := e.preflight(); err != nil {
+		return nil, err
+	}
+	if err := e.openPorts(); err != nil {
+		return nil, err
+	}
+	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if err := e.watchTable(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.openWorkers(); err != nil {
+		return nil, err
+	}
+	if err := e.startWorkers(); err != nil {
+		return nil, err
+	}
+	e.follow(ctx)
+	return e, nil
+}
+
+// Check says why Start would refuse this configuration on this host, as far as can be known without touching a port.
+func Check(c Config) error {
+	e := &Engine{config: c}
+	if err := e.preflight(); err != nil {
+		return err
+	}
+	for _, p := range c.Ports {
+		if _, err := inspectPort(p, c.UMEM); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// preflight looks at the host before anything is touched.
+func (e *Engine) preflight() error {
+	if len(e.config.Ports) == 0 {
+		return errors.New("ports: none given: name the interfaces to forward between")
+	}
+	if err := host.Capabilities(); err != nil {
+		return err
+	}
+	if err := e.config.Poller.Validate(); err != nil {
+		return err
+	}
+	return e.refuseBypass()
+}
+
+func (e *Engine) portNames() []string {
+	names := make([]string, len(e.config.Ports))
+	for i, p := range e.config.Ports {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// refuseBypass looks for kernel rules that forwarded packets would no longer meet.
+func (e *Engine) refuseBypass() error {
+	found, err := host.Bypassed(e.portNames())
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	what := "forwarded packets would not meet these kernel rules: " + joinStringers(found)
+	if e.config.AcceptBypass {
+		e.warnings = append(e.warnings, what)
+		return nil
+	}
+	return fmt.Errorf("%s: remove them, or set accept_bypass: true", what)
+}
+
+func (e *Engine) openPorts() error {
+	for i, c := range e.config.Ports {
+		p, err := openPort(i, c, e.config.UMEM)
+		if err != nil {
+			return err
+		}
+		e.ports = append(e.ports, p)
+		if why := p.program.NativeRefused(); why != nil {
+			e.warn("port %s: native XDP refused, generic attached: %v", c.Name, why)
+		}
+	}
+	return nil
+}
+
+func joinStringers[T fmt.Stringer](list []T) string {
+	words := make([]string, len(list))
+	for i, v := range list {
+		words[i] = v.String()
+	}
+	return strings.Join(words, "; ")
+}
+
+// warn keeps a message for Warnings.
+func (e *Engine) warn(format string, args ...any) {
+	e.warnings = append(e.warnings, fmt.Sprintf(format, args...))
+}
+
+// watchTable begins to follow the kernel's tables.
+func (e *Engine) watchTable(ctx context.Context) error {
+	refs := make([]fib.PortRef, len(e.ports))
+	for i, p := range e.ports {
+		refs[i] = fib.PortRef{Index: i, Ifindex: p.ifindex, Name: p.config.Name}
+	}
+	table, err := fib.Watch(ctx, fib.Config{Ports: refs})
+	if err != nil {
+		return err
+	}
+	e.table = table
+	return e.applyTable()
+}
+
+// applyTable brings what the door knows of the host up to date: local addresses and the ports' own MAC. What weir cannot follow is an
+// error: a port that is gone, and policy rules, under which the main table is not what the kernel would use.
+func (e *Engine) applyTable() error {
+	s := e.table.Snapshot()
+	if rules := s.ForeignRules(); len(rules) > 0 {
+		return fmt.Errorf("policy routing (%s): only the main table is followed: remove it (ip rule)", joinStringers(rules))
+	}
+	local := slices.Concat(s.Locals(), s.Broadcasts())
+	for i, p := range e.ports {
+		info := s.Port(i)
+		if info.Ifindex != p.ifindex {
+			return fmt.Errorf("port %s: the interface was removed: start weir again when it is back", p.config.Name)
+		}
+		err := errors.Join(p.program.SetLocal(local), p.program.SetMAC(info.MAC))
+		if err != nil {
+			return fmt.Errorf("tell the door of port %s the host's addresses: %w", p.config.Name, err)
+		}
+	}
+	return nil
+}
+
+// openWorkers plans the workers and opens their sockets; none runs yet.
+func (e *Engine) openWorkers() error {
+	usable, err := usableCPUs()
+	if err != nil {
+		return err
+	}
+	counts := make([]queueCount, len(e.ports))
+	for i, p := range e.ports {
+		counts[i] = p.queues
+	}
+	e.plan, err = planWorkers(e.config.CPUs, usable, counts, e.portNames())
+	if err != nil {
+		return err
+	}
+	for id, cpu := range e.plan.cpus {
+		w, err := e.openWorker(id, cpu)
+		if w != nil {
+			e.workers = append(e.workers, w)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openWorker opens a worker's sockets on every port. The worker is returned even with an error, so that it can be closed.
+func (e *Engine) openWorker(id, cpu int) (*worker, error) {
+	w := newWorker(id, cpu, len(e.ports), e.table)
+	frameCount := e.config.UMEM.NumFrames
+	if frameCount == 0 {
+		frameCount = e.framesNeeded(id)
+	}
+	w.groups.config = queues.UMEMConfig{NumFrames: frameCount, FrameSize: e.config.UMEM.FrameSize}
+	if err := w.driver.init(); err != nil {
+		return w, err
+	}
+	sched, err := poller.New(e.config.Poller)
+	if err != nil {
+		return w, err
+	}
+	w.sched = sched
+	for _, p := range e.ports {
+		if err := e.openQueues(w, p); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// framesNeeded is what all rings of worker id can hold at once, rounded up to what a UMEM takes.
+func (e *Engine) framesNeeded(id int) int {
+	r := e.config.Rings
+	n := 0
+	for _, p := range e.ports {
+		for q := range p.queues.rx {
+			if e.plan.serves(id, q) {
+				n += r.FillDepth + batchSize
+			}
+		}
+		// The kernel never holds more sent frames than Completion has room for.
+		n += r.TX + r.Completion + r.Backlog
+	}
+	return (n + 63) &^ 63
+}
+
+// openQueues opens worker w's sockets on port p: one to receive on each queue it serves, the one on its transmit queue also to transmit.
+func (e *Engine) openQueues(w *worker, p *port) error {
+	r := e.config.Rings
+	for q := range max(p.queues.rx, w.id+1) {
+		transmits, receives := q == w.id, q < p.queues.rx && e.plan.serves(w.id, q)
+		if !transmits && !receives {
+			continue
+		}
+		c := queues.SocketConfig{Queue: q, NumRX: r.RX, NumFill: r.Fill, NumCompletion: r.Completion}
+		if receives {
+			c.FillDepth = r.FillDepth
+		}
+		if transmits {
+			c.NumTX = r.TX
+		}
+		sock, umem, err := p.openSocket(&w.groups, c)
+		if err != nil {
+			return err
+		}
+		if transmits {
+			if err := w.addEgress(p, sock, umem, r.Backlog, e.config.Feedback); err != nil {
+				return err
+			}
+		}
+		if receives {
+			if err := w.addSource(p, q, sock, umem, e.config); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *worker) addEgress(p *port, sock *queues.Socket, umem *queues.UMEM, backlog int, feedback Feedback) error {
+	out := newEgress(p.config.Name, sock, umem, backlog)
+	w.egresses[p.index] = out
+	if _, err := w.sched.AddTransmitter(p.config.Name, out); err != nil {
+		return err
+	}
+	return out.setFeedback(w.sched, feedback)
+}
+
+func (w *worker) addSource(p *port, q int, sock *queues.Socket, umem *queues.UMEM, c Config) error {
+	s := &source{
+		worker: w, port: p.index, sock: sock, umem: umem, door: p.program.Door(q),
+		partial: p.partialChecksums(), discard: c.EarlyDiscard == DiscardXDP, counters: newCounters(numSourceCounters),
+	}
+	s.door.SetUnlimited(!s.discard)
+	s.slot = w.driver.watch(sock.FD())
+	id, err := w.sched.AddReceiver(fmt.Sprintf("%s/%d", p.config.Name, q), s, poller.ReceiverConfig{
+		Quota: p.config.Quota, Window: c.Rings.FillDepth,
+	})
+	if err != nil {
+		return err
+	}
+	s.id = id
+	w.sources = append(w.sources, s)
+	return nil
+}
+
+// startWorkers starts the threads, and then lets the program redirect to the sockets.
+func (e *Engine) startWorkers() error {
+	for _, w := range e.workers {
+		pinned := make(chan error, 1)
+		w.driver.running = true
+		go w.run(pinned)
+		if err := <-pinned; err != nil {
+			return err
+		}
+	}
+	for _, w := range e.workers {
+		for _, s := range w.sources {
+			p := e.ports[s.port]
+			if err := p.program.SetSocket(s.sock.Queue(), s.sock.FD()); err != nil {
+				return fmt.Errorf("put the socket of %s queue %d into the program's map: %w", p.config.Name, s.sock.Queue(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// follow keeps the doors current, and turns the end of a worker into a failure of the engine.
+func (e *Engine) follow(ctx context.Context) {
+	e.watcher.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-e.table.Changes():
+				if err := e.applyTable(); err != nil {
+					e.fail(err)
+					return
+				}
+			}
+		}
+	})
+	for _, w := range e.workers {
+		e.watcher.Go(func() {
+			select {
+			case <-ctx.Done():
+			case err := <-w.driver.failed:
+				e.fail(err)
+			}
+		})
+	}
+}
+
+func (e *Engine) fail(err error) {
+	select {
+	case e.failed <- err:
+	default: // the first failure is the one to report
+	}
+}
+
+// Healthy reports whether every worker still gets to the end of a round; nil if so. It takes up to healthTimeout for each that does not.
+func (e *Engine) Healthy() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return errors.New("weir is stopping")
+	}
+	for _, w := range e.workers {
+		if !w.driver.answers(healthTimeout) {
+			return fmt.Errorf("worker %d on CPU %d: no round finished for %s: something outranks it on that CPU, or a system call hangs",
+				w.id, w.cpu, healthTimeout)
+		}
+	}
+	return nil
+}
+
+// Failed delivers at most one error: why the engine cannot go on. The caller then closes it.
+func (e *Engine) Failed() <-chan error { return e.failed }
+
+// Warnings are what the operator should know of the start: modes not granted, rules bypassed.
+func (e *Engine) Warnings() []string { return e.warnings }
+
+// Close hands the traffic back to the kernel, lets the workers finish what they hold for at most drainTime, and releases everything.
+// It may be called more than once.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	var err error
+	for _, p := range e.ports {
+		err = errors.Join(err, p.detach())
+	}
+	e.drain()
+	for _, w := range e.workers {
+		w.driver.end()
+	}
+	if e.stop != nil {
+		e.stop()
+	}
+	e.watcher.Wait()
+	for _, p := range e.ports {
+		err = errors.Join(err, p.closeSockets())
+	}
+	for _, w := range e.workers {
+		err = errors.Join(err, w.groups.close(), w.driver.close())
+	}
+	if e.table != nil {
+		err = errors.Join(err, e.table.Close())
+	}
+	return err
+}
+
+// drain waits until no worker holds a packet.
+func (e *Engine) drain() {
+	for deadline := time.Now().Add(drainTime); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		busy := 0
+		for _, w := range e.workers {
+			w.driver.call(func() { busy += w.inFlight() })
+		}
+		if busy == 0 {
+			return
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/host"
+	"weir/queues"
+	"weir/xdpprog"
+)
+
+// port is one interface weir forwards on: its program, its sockets, and what the kernel said of it at the start.
+type port struct {
+	index   int
+	config  PortConfig
+	ifindex int
+	driver  string
+	program *xdpprog.Port
+	queues  queueCount
+	// mode is what was granted: attachment and socket mode together.
+	mode    Mode
+	sockets []*queues.Socket
+	// before are the device's counters when weir started; its drops since then are part of every balance.
+	before host.Counters
+}
+
+// partialChecksumDrivers deliver segments from a local stack whose checksum the device was meant to finish.
+var partialChecksumDrivers = map[string]bool{"veth": true, "tun": true, "virtio_net": true}
+
+func (p *port) partialChecksums() bool { return partialChecksumDrivers[p.driver] }
+
+// inspectPort says why weir cannot or should not forward on an interface, without touching it.
+func inspectPort(c PortConfig, u UMEMConfig) (*net.Interface, error) {
+	if err := host.CheckPort(c.Name); err != nil && (!errors.Is(err, host.ErrManagement) || !c.AllowManagement) {
+		return nil, err
+	}
+	link, err := net.InterfaceByName(c.Name)
+	if err != nil {
+		return nil, fmt.Errorf("port %s: %w: name an interface of this network namespace (ip link)", c.Name, err)
+	}
+	if len(link.HardwareAddr) != 6 {
+		return nil, fmt.Errorf("port %s: no Ethernet address: weir forwards Ethernet frames only; name an Ethernet interface", c.Name)
+	}
+	if frame := link.MTU + ethHeaderLen; frame > u.maxFrame() {
+		remedy := "lower the MTU"
+		if u.FrameSize < 4096 {
+			remedy = "set umem.frame_size: 4096 or lower the MTU"
+		}
+		return nil, fmt.Errorf("port %s: MTU %d: a frame of %d bytes does not fit the %d bytes of a packet buffer (umem.frame_size %d): %s",
+			c.Name, link.MTU, frame, u.maxFrame(), u.FrameSize, remedy)
+	}
+	return link, nil
+}
+
+// openPort inspects the interface and attaches the program. The kernel still gets every packet, since the program knows no socket yet.
+func openPort(index int, c PortConfig, u UMEMConfig) (*port, error) {
+	link, err := inspectPort(c, u)
+	if err != nil {
+		return nil, err
+	}
+	driver, err := host.Driver(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	before, err := host.LinkCounters(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	program, err := xdpprog.Attach(xdpprog.PortConfig{
+		Interface: c.Name, Ifindex: link.Index, Mode: c.Mode.attach(), MAC: [6]byte(link.HardwareAddr), MaxQueues: maxQueues,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The driver may have changed its queues on attach, so they are counted only now.
+	rx, tx, err := host.Queues(c.Name)
+	if err != nil {
+		return nil, errors.Join(err, program.Close())
+	}
+	return &port{
+		index: index, config: c, ifindex: link.Index, driver: driver, program: program,
+		queues: queueCount{rx: rx, tx: tx}, before: before,
+	}, nil
+}
+
+// openSocket binds a socket to queue q of the port in the UMEM group that fits, and decides the port's mode on its first queue: in
+// auto, zero-copy is asked for as a requirement first, so that what was granted is known and never a guess.
+func (p *port) openSocket(g *umemGroups, c queues.SocketConfig) (*queues.Socket, *queues.UMEM, error) {
+	c.Interface, c.Ifindex = p.config.Name, p.ifindex
+	if p.program.Mode() == xdpprog.AttachGeneric {
+		p.mode = ModeGeneric
+	} else if p.mode == ModeAuto && p.config.Mode != ModeAuto {
+		p.mode = p.config.Mode
+	}
+	if p.mode == ModeAuto || p.mode == ModeZeroCopy {
+		c.Mode = queues.ZeroCopy
+		s, u, err := g.open(c)
+		if err == nil {
+			p.mode = ModeZeroCopy
+			return p.adopt(s), u, nil
+		}
+		if p.mode == ModeZeroCopy || !errors.Is(err, unix.EOPNOTSUPP) {
+			return nil, nil, err
+		}
+		p.mode = ModeCopy
+	}
+	c.Mode = queues.Copy
+	s, u, err := g.open(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.adopt(s), u, nil
+}
+
+func (p *port) adopt(s *queues.Socket) *queues.Socket {
+	p.sockets = append(p.sockets, s)
+	return s
+}
+
+// detach gives the traffic back to the kernel. It comes before closeSockets: the other way round, packets would be redirected to
+// sockets that are gone. The program's counters remain readable until closeSockets.
+func (p *port) detach() error { return p.program.Detach() }
+
+// closeSockets releases the sockets and the program's maps.
+func (p *port) closeSockets() error {
+	var err error
+	for _, s := range p.sockets {
+		err = errors.Join(err, s.Close())
+	}
+	return errors.Join(err, p.program.Close())
+}
+
+// umemGroups are a worker's UMEMs: zero-copy and copy ports cannot share one. Each is made when the first socket needs it.
+type umemGroups struct {
+	config         queues.UMEMConfig
+	copy, zerocopy *queues.UMEM
+}
+
+func (g *umemGroups) open(c queues.SocketConfig) (*queues.Socket, *queues.UMEM, error) {
+	u := &g.copy
+	if c.Mode == queues.ZeroCopy {
+		u = &g.zerocopy
+	}
+	made := *u == nil
+	if made {
+		fresh, err := queues.NewUMEM(g.config)
+		if err != nil {
+			return nil, nil, err
+		}
+		*u = fresh
+	}
+	s, err := (*u).Open(c)
+	if err != nil {
+		if made {
+			err = errors.Join(err, (*u).Close())
+			*u = nil
+		}
+		return nil, nil, err
+	}
+	return s, *u, nil
+}
+
+// all lists the UMEMs that exist.
+func (g *umemGroups) all() []*queues.UMEM {
+	var list []*queues.UMEM
+	for _, u := range []*queues.UMEM{g.copy, g.zerocopy} {
+		if u != nil {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+func (g *umemGroups) close() error {
+	var err error
+	for _, u := range g.all() {
+		err = errors.Join(err, u.Close())
+	}
+	return err
+}

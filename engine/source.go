@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"weir/poller"
+	"weir/queues"
+	"weir/xdpprog"
+)
+
+// Counters of a source beyond its drops, which are counted under their Reason; index forwarded counts packets handed to an egress.
+const (
+	sourceReceived    = int(numReasons) + iota // frames taken from the RX ring
+	numSourceCounters = int(numReasons) + 1
+)
+
+// source is one receive queue of one port: its AF_XDP socket and its door. It belongs to its worker's thread.
+type source struct {
+	worker *worker
+	port   int
+	sock   *queues.Socket
+	umem   *queues.UMEM
+	door   *xdpprog.Door
+	// partial says that the port delivers locally produced segments with partial checksums.
+	partial bool
+	id      poller.ReceiverID
+	slot    int // in the driver's poll set
+	// discard says that packets are refused by the door; otherwise it stays open and the ring behind it fills.
+	discard bool
+	granted uint64
+	counters
+}
+
+// Receive takes up to max packets from the RX ring and runs each to its end: an egress or a drop. Then it gives the kernel frames to
+// receive into.
+func (s *source) Receive(max int) (taken int, more bool) {
+	for taken < max {
+		batch := s.worker.batch[:min(max-taken, len(s.worker.batch))]
+		n := s.sock.Receive(batch)
+		s.forwardBatch(batch[:n])
+		taken += n
+		if n < len(batch) {
+			break
+		}
+	}
+	s.sock.Refill()
+	return taken, s.sock.Pending() > 0
+}
+
+// forwardBatch decides on each packet of the batch and hands its frame to an egress or back to the free frames.
+func (s *source) forwardBatch(batch []queues.Desc) {
+	table := s.worker.table.Snapshot()
+	s.live[sourceReceived] += uint64(len(batch))
+	for _, d := range batch {
+		frame := s.umem.Data(d)
+		if frame == nil {
+			s.live[DropBadDescriptor]++
+			s.umem.Free(d.Addr)
+			continue
+		}
+		h := forward(frame, s.partial, table)
+		if h.reason == forwarded {
+			d.Len = uint32(h.length)
+			h.reason = s.worker.transmit(s.umem, d, h.egress)
+		}
+		s.live[h.reason]++
+		if h.reason != forwarded {
+			s.umem.Free(d.Addr)
+			if h.reason == DropNeighbourUnresolved {
+				s.worker.ask(h.egress, h.unresolved)
+			}
+		}
+	}
+	s.worker.flushAsks()
+}
+
+// SetGate closes the door for the reasons given; none opens it. A closed source must not end the worker's sleep: its packets could not
+// be taken.
+func (s *source) SetGate(r poller.Reason) {
+	s.worker.driver.listen(s.slot, r == 0)
+	if s.discard {
+		s.door.SetGate(uint32(r))
+	}
+}
+
+// Grant lets n more packets in. Credits that the door spent on packets the socket then had to drop would never come back by
+// themselves, so they are added on top: those spent, less what was taken and what still waits. Spent is read first; a packet that
+// arrives in between makes the sum too small until the next grant, and never too large.
+func (s *source) Grant(n int) {
+	if !s.discard {
+		return
+	}
+	s.granted += uint64(n)
+	spent := s.door.Spent()
+	seen := s.live[sourceReceived] + uint64(s.sock.Pending())
+	lost := uint64(0)
+	if spent > seen {
+		lost = spent - seen
+	}
+	s.door.Grant(s.granted + lost)
+}

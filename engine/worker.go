@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"fmt"
+	"net/netip"
+
+	"weir/engine/fib"
+	"weir/poller"
+	"weir/queues"
+)
+
+const (
+	// batchSize is the most packets taken from an RX ring at once. Larger batches amortise nothing more; they only let descriptors
+	// fall out of the first-level cache.
+	batchSize = 64
+	// maxAsks bounds the neighbours asked for after one batch; the rest are asked for when their next packet comes.
+	maxAsks = 16
+)
+
+// tables is what a worker needs of fib.Table; crossed once per batch.
+type tables interface {
+	Snapshot() *fib.Snapshot
+	Resolve([]fib.Request)
+}
+
+// worker owns one thread, one CPU, its UMEMs and all that uses them. The path of a packet, in order:
+//
+//	source.Receive → source.forwardBatch → forward → worker.transmit → egress.push → egress.Kick → egress.Transmit (completion)
+//
+// Everything here runs on the worker's thread, except where a comment says otherwise.
+type worker struct {
+	id, cpu int
+	table   tables
+	sched   *poller.Scheduler
+	sources []*source
+	// egresses is indexed by port; every worker can transmit on every port.
+	egresses []*egress
+	groups   umemGroups
+	batch    [batchSize]queues.Desc
+	asks     [maxAsks]fib.Request
+	numAsks  int
+	driver   driver
+}
+
+// newWorker returns a worker without sockets, not yet running.
+func newWorker(id, cpu, numPorts int, table tables) *worker {
+	return &worker{id: id, cpu: cpu, table: table, egresses: make([]*egress, numPorts), driver: driver{wake: -1}}
+}
+
+// transmit hands the frame d of UMEM from to the egress of a port and returns forwarded, or the reason why it stays with the caller.
+// An egress in another UMEM (a zero-copy port beside a copy port) gets a copy, and the original is free again.
+func (w *worker) transmit(from *queues.UMEM, d queues.Desc, port int) Reason {
+	e := w.egresses[port]
+	if e.umem == from {
+		if !e.push(d) {
+			return DropBacklogFull
+		}
+		return forwarded
+	}
+	addr, ok := e.umem.Alloc()
+	if !ok {
+		return DropNoFrame
+	}
+	twin := queues.Desc{Addr: addr, Len: d.Len}
+	copy(e.umem.Data(twin), from.Data(d))
+	if !e.push(twin) {
+		e.umem.Free(addr)
+		return DropBacklogFull
+	}
+	from.Free(d.Addr)
+	return forwarded
+}
+
+// ask notes that a next hop is to be resolved; flushAsks passes the notes on, once per batch.
+func (w *worker) ask(port int, addr netip.Addr) {
+	if w.numAsks < maxAsks {
+		w.asks[w.numAsks] = fib.Request{Port: port, Addr: addr}
+		w.numAsks++
+	}
+}
+
+func (w *worker) flushAsks() {
+	if w.numAsks > 0 {
+		w.table.Resolve(w.asks[:w.numAsks])
+		w.numAsks = 0
+	}
+}
+
+// publish makes the counters of the round visible.
+func (w *worker) publish() {
+	for _, s := range w.sources {
+		s.publish()
+	}
+	for _, e := range w.egresses {
+		e.publish()
+	}
+}
+
+// broken says which egress can never transmit again though its device is there.
+func (w *worker) broken() error {
+	for _, e := range w.egresses {
+		if e.broken {
+			return fmt.Errorf("transmit on %s queue %d: %w: restart weir, and report this", e.name, e.sock.Queue(), e.sock.LastErrno())
+		}
+	}
+	return nil
+}
+
+// inFlight is how many packets the worker holds: waiting in its RX rings, in backlogs, or not completed.
+func (w *worker) inFlight() int {
+	n := 0
+	for _, s := range w.sources {
+		n += s.sock.Pending()
+	}
+	for _, e := range w.egresses {
+		n += e.Len()
+	}
+	return n
+}

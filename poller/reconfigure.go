@@ -1,0 +1,31 @@
+package poller
+
+import "fmt"
+
+// SetQuota gives a receive source a quota of its own from its next turn on. A quota that is refused leaves the old one in force.
+func (s *Scheduler) SetQuota(id ReceiverID, q Quota) error {
+	r := s.receiver(id)
+	if r == nil {
+		return fmt.Errorf("set the quota of source %d: %w", id, ErrNotFound)
+	}
+	if err := q.check("quota of " + r.name); err != nil {
+		return err
+	}
+	r.quota = q
+	return nil
+}
+
+// SetQueue changes the marks and the timeout of a downstream queue; its capacity and feeders stay. A queue that is closed or bypassed
+// is judged by the new marks from the next round on. Settings that are refused leave the old ones in force.
+func (s *Scheduler) SetQueue(id QueueID, qc QueueConfig) error {
+	for _, q := range s.queues {
+		if q.id == id {
+			if err := s.cfg.checkQueue(q.name, qc); err != nil {
+				return err
+			}
+			q.high, q.low, q.timeoutNS = qc.High, qc.Low, int64(qc.Timeout)
+			return nil
+		}
+	}
+	return fmt.Errorf("set the marks of queue %d: %w", id, ErrNotFound)
+}
