@@ -189,24 +189,26 @@ func attachLink(prog *ebpf.Program, name string, ifindex int, mode AttachMode) (
 
 // explain adds the remedy to what the kernel answers when it refuses to load or attach a program.
 func explain(err error) error {
-	var remedy string
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		remedy = "run as root, or with CAP_BPF and CAP_NET_ADMIN"
-	case errors.Is(err, unix.EOPNOTSUPP):
-		remedy = "the driver has no native XDP: use mode generic"
-	case errors.Is(err, unix.ERANGE):
-		remedy = "the MTU of the interface or of its veth peer is too large for XDP: lower it"
-	case errors.Is(err, unix.ENOSPC):
-		remedy = "the interface has fewer receive queues than its veth peer transmit queues, or too few for one per CPU: change them (ethtool -L)"
-	case errors.Is(err, unix.ENODEV):
-		remedy = "the interface is gone from this network namespace"
-	case errors.Is(err, unix.EINVAL):
-		remedy = "the driver refuses XDP as configured (MTU, LRO, ring sizes), or the kernel is older than 5.18"
-	default:
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, remedy)
+	switch errno {
+	case unix.EPERM:
+		return fmt.Errorf("%w: run as root, or with CAP_BPF and CAP_NET_ADMIN", errno)
+	case unix.EOPNOTSUPP:
+		return fmt.Errorf("%w: the driver has no native XDP: use mode generic", errno)
+	case unix.ERANGE:
+		return fmt.Errorf("%w: the MTU of the interface or of its veth peer is too large for XDP: lower it", errno)
+	case unix.ENOSPC:
+		return fmt.Errorf("%w: the interface has fewer receive queues than its veth peer transmit queues, or too few for XDP: change them (ethtool -L)", errno)
+	case unix.ENODEV:
+		return fmt.Errorf("%w: the interface is not, or no longer, in this network namespace", errno)
+	case unix.EINVAL:
+		// The reason, if the verifier gave one, is in the error's text.
+		return fmt.Errorf("%w: the driver refuses XDP as configured (MTU, LRO, ring sizes), or the kernel is older than 5.18", err)
+	}
+	return err
 }
 
 func programID(prog *ebpf.Program) (uint32, error) {

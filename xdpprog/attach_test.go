@@ -3,8 +3,10 @@ package xdpprog
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -341,15 +343,7 @@ func TestQueues(t *testing.T) {
 // C03: a process that is killed leaves nothing attached.
 func TestKillLeavesNothingAttached(t *testing.T) {
 	ns := veth(t, 1)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	child := ns.Command(t.Context(), self)
-	child.Env = append(os.Environ(), childEnv+"="+strconv.Itoa(ifindex(t, ns, "p0")))
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, ns.Start(child))
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
+	child, line := startChild(t, ns, "attach")
 	require.Equal(t, "attached\n", line)
 	require.NotZero(t, attached(t, ns, "p0"))
 	require.NoError(t, child.Process.Kill())
@@ -358,19 +352,52 @@ func TestKillLeavesNothingAttached(t *testing.T) {
 	require.Eventually(t, func() bool { return attached(t, ns, "p0") == 0 }, 5*time.Second, 10*time.Millisecond)
 }
 
-const childEnv = "WEIR_XDPPROG_TEST_ATTACH"
+func TestAttachWithoutPrivilegeSaysWhatItNeeds(t *testing.T) {
+	ns := veth(t, 1)
+	child, line := startChild(t, ns, "attach without capabilities")
+	require.NoError(t, child.Wait())
+	require.Contains(t, line, "for p0: ")
+	require.Contains(t, line, "operation not permitted")
+	require.Contains(t, line, "run as root, or with CAP_BPF and CAP_NET_ADMIN\n")
+	require.Zero(t, attached(t, ns, "p0"))
+}
 
-// attachChild is the process that TestKillLeavesNothingAttached kills.
-func attachChild(index string) int {
-	i, err := strconv.Atoi(index)
-	if err != nil {
-		return 2
+const (
+	childEnv        = "WEIR_XDPPROG_TEST_CHILD"
+	childIfindexEnv = "WEIR_XDPPROG_TEST_IFINDEX"
+)
+
+// startChild runs child in another process inside the namespace and returns the line it prints.
+func startChild(t *testing.T, ns *nettest.NS, what string) (*exec.Cmd, string) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := ns.Command(t.Context(), self)
+	cmd.Env = append(os.Environ(), childEnv+"="+what, childIfindexEnv+"="+strconv.Itoa(ifindex(t, ns, "p0")))
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, ns.Start(cmd))
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	return cmd, line
+}
+
+// child attaches to p0 and waits to be killed, or says why it cannot.
+func child(what string) {
+	runtime.LockOSThread() // capabilities belong to the thread
+	if what == "attach without capabilities" {
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			fmt.Println(err)
+			return
+		}
 	}
-	if _, err := Attach(PortConfig{Interface: "p0", Ifindex: i, MAC: portMAC, MaxQueues: 1}); err != nil {
-		os.Stdout.WriteString(err.Error() + "\n")
-		return 1
+	index, _ := strconv.Atoi(os.Getenv(childIfindexEnv))
+	if _, err := Attach(PortConfig{Interface: "p0", Ifindex: index, MAC: portMAC, MaxQueues: 1}); err != nil {
+		fmt.Println(err)
+		return
 	}
-	os.Stdout.WriteString("attached\n")
+	fmt.Println("attached")
 	time.Sleep(time.Minute)
-	return 0
 }

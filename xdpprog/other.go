@@ -32,7 +32,7 @@ func (e *OtherProgramError) Unwrap() error { return unix.EBUSY }
 func refuseOther(name string, ifindex int) error {
 	id, mode, err := attachedProgram(ifindex)
 	if err != nil {
-		return fmt.Errorf("attach %s: ask for its XDP program: %w", name, err)
+		return fmt.Errorf("attach %s: look for other XDP programs: %w", name, explain(err))
 	}
 	if id == 0 {
 		return nil
