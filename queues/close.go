@@ -9,10 +9,9 @@ import (
 // drivers in copy mode (virtio_net) send from the UMEM's pages: a frame used again
 // too early would go out with the wrong bytes. On a device that lives they take
 // microseconds; on one that never completes the wait ends here.
-const (
-	closeLinger = 100 * time.Millisecond
-	closePause  = time.Millisecond
-)
+var closeLinger = 100 * time.Millisecond // constant but for fuzzing
+
+const closePause = time.Millisecond
 
 // Close closes the socket and frees all its frames. Detach the XDP program from the
 // queue first. Packets still in RX, and packets in TX that the kernel has not taken,

@@ -1,10 +1,20 @@
 package queues
 
+import "time"
+
 // For the tests of package queues_test.
 var (
 	WaitReleased = waitReleased
 	MapsRings    = mapsRings
 )
+
+// SetCloseLinger changes how long Close waits for completions, and returns a function
+// that restores it.
+func SetCloseLinger(d time.Duration) (restore func()) {
+	before := closeLinger
+	closeLinger = d
+	return func() { closeLinger = before }
+}
 
 // StartAt moves the indices of an empty queue.
 func (q *Queue[T]) StartAt(i uint32) {

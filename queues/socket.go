@@ -96,36 +96,35 @@ func (s *Socket) Statistics() (Statistics, error) {
 // this socket's frames, or leaves it, is refused and counted (RXInvalid, Misused)
 // and takes no place in dst.
 func (s *Socket) Receive(dst []Desc) int {
+	u := s.umem
 	first, n := s.rx.Peek(len(dst))
 	taken := 0
 	for i := range n {
 		d := s.rx.At(first + uint32(i))
-		if s.accept(d) {
-			dst[taken] = d
-			taken++
+		if !u.isPacket(d, s.receiveMark) {
+			s.refuseReceived(d)
+			continue
 		}
+		u.owners[d.Addr>>u.shift] = ownerHeld
+		dst[taken] = d
+		taken++
 	}
 	s.rx.Release(n)
-	s.umem.held += taken
+	s.receiving -= taken
+	u.held += taken
 	return taken
 }
 
-// accept moves the frame of a received descriptor from the kernel to the caller.
-func (s *Socket) accept(d Desc) bool {
+// refuseReceived counts a descriptor that is not a packet in one of this socket's
+// frames. Where only the packet is bad, the frame has come back.
+func (s *Socket) refuseReceived(d Desc) {
 	u := s.umem
-	frame := d.Addr >> u.shift
-	if frame < uint64(len(u.owners)) && u.owners[frame] == s.receiveMark {
+	if frame := d.Addr >> u.shift; frame < uint64(len(u.owners)) && u.owners[frame] == s.receiveMark {
 		s.receiving--
-		if u.fits(d) && d.Len != 0 && d.Options == 0 {
-			u.owners[frame] = ownerHeld
-			return true
-		}
-		// The frame came back, only its packet is unusable.
 		u.putFree(uint32(frame))
 	}
 	s.counters.RXInvalid++
 	u.misuse("receive", d.Addr)
-	return false
 }
 
 // Pending returns how many packets wait in RX.
@@ -207,37 +206,35 @@ func (s *Socket) Send(d []Desc) int {
 	if s.numTX == 0 || s.state == StateGone {
 		return 0
 	}
+	u := s.umem
 	first, n := s.tx.Reserve(len(d))
 	good := 0
 	for _, d := range d[:n] {
-		if s.release(d) {
-			*s.tx.At(first + uint32(good)) = d
-			good++
+		if !u.isPacket(d, ownerHeld) {
+			s.refuseToSend(d)
+			continue
 		}
+		u.owners[d.Addr>>u.shift] = s.transmitMark
+		*s.tx.At(first + uint32(good)) = d
+		good++
 	}
-	s.umem.held -= good
+	u.held -= good
 	s.transmitting += good
 	s.tx.Submit(good)
 	s.tx.Cancel(n - good)
 	return n
 }
 
-// release moves the frame of a descriptor to be sent from the caller to the kernel.
-// The kernel would skip a bad descriptor and never complete it.
-func (s *Socket) release(d Desc) bool {
+// refuseToSend counts a descriptor that is not a packet in a held frame: the kernel
+// would skip it and never complete it. Where only the packet is bad, its frame is freed.
+func (s *Socket) refuseToSend(d Desc) {
 	u := s.umem
-	frame := d.Addr >> u.shift
-	if frame < uint64(len(u.owners)) && u.owners[frame] == ownerHeld {
-		if u.fits(d) && d.Len != 0 && d.Options == 0 {
-			u.owners[frame] = s.transmitMark
-			return true
-		}
+	if frame := d.Addr >> u.shift; frame < uint64(len(u.owners)) && u.owners[frame] == ownerHeld {
 		u.held--
 		u.putFree(uint32(frame))
 	}
 	s.counters.TXInvalid++
 	u.misuse("send", d.Addr)
-	return false
 }
 
 // Kick makes the kernel send what is in TX. Call it once per batch, also when Send

@@ -165,6 +165,13 @@ func (u *UMEM) fits(d Desc) bool {
 	return d.Addr < uint64(len(u.area)) && offset+uint64(d.Len) <= 1<<u.shift
 }
 
+// isPacket reports whether d is a packet inside one frame that has this mark.
+func (u *UMEM) isPacket(d Desc, mark owner) bool {
+	frame := d.Addr >> u.shift
+	return frame < uint64(len(u.owners)) && u.owners[frame] == mark &&
+		d.Addr&(1<<u.shift-1)+uint64(d.Len) <= 1<<u.shift && d.Len != 0 && d.Options == 0
+}
+
 // putFree pushes a frame on the free stack, whoever had it.
 func (u *UMEM) putFree(frame uint32) {
 	u.owners[frame] = ownerFree

@@ -53,7 +53,7 @@ func (c conn) Bind(b queues.Binding) error {
 		return unix.EBUSY
 	}
 	if b.Flags&unix.XDP_SHARED_UMEM == 0 {
-		k.zeroCopy = k.config.ZeroCopy && b.Flags&unix.XDP_COPY == 0
+		k.zeroCopy = k.config.ZeroCopy && b.Flags&unix.XDP_COPY == 0 && !k.copyOnly
 	}
 	p.ifindex, p.queue, p.bound = b.Ifindex, b.Queue, true
 	return nil

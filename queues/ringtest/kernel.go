@@ -35,6 +35,9 @@ type Kernel struct {
 	down     map[int]bool
 	removed  map[int]bool
 
+	registrations int  // UMEM registrations so far
+	copyOnly      bool // see GrantCopyOnly
+
 	failSockets, failBinds, failCloses []error
 }
 
@@ -66,6 +69,7 @@ func (k *Kernel) Socket(spec queues.SocketSpec) (queues.Conn, error) {
 		return nil, err
 	}
 	if spec.Area != nil {
+		k.registrations++
 		k.area = spec.Area
 		k.frame = spec.FrameSize
 		if k.lent == nil {
@@ -122,6 +126,27 @@ func next(list *[]error) error {
 	err := (*list)[0]
 	*list = (*list)[1:]
 	return err
+}
+
+// GrantCopyOnly makes binds that ask for zero copy succeed and get copy.
+func (k *Kernel) GrantCopyOnly() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.copyOnly = true
+}
+
+// NumSockets returns how many sockets are open.
+func (k *Kernel) NumSockets() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.ports)
+}
+
+// NumRegistrations returns how often a UMEM was registered.
+func (k *Kernel) NumRegistrations() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.registrations
 }
 
 // SetDown takes a device down or up: down, its sockets answer ENETDOWN.
