@@ -33,7 +33,7 @@ struct plan {
 	__u32 ip_sum;  /* of the IPv4 header but dst, not folded */
 	__u32 udp_sum; /* of pseudo-header, UDP header and stamp, but src_port, dst, sequence number and time; not folded */
 	__u32 stop;    /* set while it runs: end now */
-	__u8 header[LAB_STAMP6 + 2]; /* Ethernet to UDP; what is in the way of aligned copies is zero */
+	__u8 header[LAB_STAMP6 + 2]; /* Ethernet to UDP, then zeros: it is copied in words of 8 bytes */
 };
 
 /* Why the program is done. */
