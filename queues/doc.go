@@ -4,21 +4,18 @@
 // A [UMEM] is one mapping cut into frames of equal size. Every frame has exactly
 // one owner at any moment, and every arrow below is one function that changes it:
 //
-//	                    Alloc
-//	      ┌─────────┐ ─────────────▶ ┌────────┐
-//	      │  free   │                │  held  │ ◀─────────────┐
-//	      │ (stack) │ ◀───────────── │        │ ───┐          │
-//	      └─────────┘      Free      └────────┘    │ Send     │ Receive
-//	        │     ▲                                ▼          │
-//	 Refill │     │ Reap                     ┌──────────┐     │
-//	        │     │                          │ transmit │     │
-//	        │     │   ┌────────────┐   TX    │  (ring)  │     │
-//	        │     └── │ Completion │ ◀────── │ (kernel) │     │
-//	        │         └────────────┘  kernel └──────────┘     │
-//	        │                                                 │
-//	        │         ┌────────────┐  kernel  ┌────────┐      │
-//	        └───────▶ │    Fill    │ ───────▶ │   RX   │ ─────┘
-//	                  └────────────┘          └────────┘
+//	             Alloc                Send
+//	    ┌──────┐ ──────▶ ┌──────┐ ───────────▶ ┌──────────────────────────┐
+//	    │ free │         │ held │              │ transmit                 │
+//	    │stack │ ◀────── │      │              │ TX → kernel → Completion │
+//	    └──────┘  Free   └──────┘              └──────────────────────────┘
+//	     │    ▲              ▲                              │
+//	     │    └───────────── │ ─────────── Reap ────────────┘
+//	     │                   │ Receive
+//	     │            ┌────────────────────┐
+//	     └──────────▶ │ receive            │
+//	        Refill    │ Fill → kernel → RX │
+//	                  └────────────────────┘
 //
 //	free + held + receive + transmit + stranded = total, always.
 //

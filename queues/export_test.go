@@ -3,10 +3,16 @@ package queues
 import "time"
 
 // For the tests of package queues_test.
-var (
-	WaitReleased = waitReleased
-	MapsRings    = mapsRings
-)
+var MapsRings = mapsRings
+
+// NewProbe returns the two methods of a probe.
+func NewProbe(ifindex, queue int) (wait func(time.Duration) error, close func() error, err error) {
+	p, err := newProbe(ifindex, queue)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.wait, p.close, nil
+}
 
 // SetCloseLinger changes how long Close waits for completions, and returns a function
 // that restores it.

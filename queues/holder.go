@@ -10,7 +10,7 @@ import (
 )
 
 // holders names the other processes that have AF_XDP sockets in this network
-// namespace, as ` and AF_XDP sockets are open in pid 812 "suricata"`, or returns ""
+// namespace, as `; AF_XDP sockets are open in pid 812 "suricata"`, or returns ""
 // when it finds none. The kernel does not say who holds a queue; but whoever has an
 // AF_XDP socket maps its rings, and those mappings show in /proc.
 func holders() string {
@@ -39,7 +39,7 @@ func holders() string {
 	if found == nil {
 		return ""
 	}
-	return " and AF_XDP sockets are open in " + strings.Join(found, ", ")
+	return "; AF_XDP sockets are open in " + strings.Join(found, ", ")
 }
 
 // mapsRings reports whether a /proc/<pid>/maps has a Fill or Completion ring in it: a

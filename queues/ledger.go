@@ -35,7 +35,8 @@ type Ledger struct {
 // Sum adds up the frames by owner.
 func (l Ledger) Sum() int { return l.Free + l.Held + l.Receive + l.Transmit + l.Stranded }
 
-// Ledger returns where the frames are now. It reads counters, one per socket.
+// Ledger returns where the frames are now. It reads a few counters of each socket. Like
+// everything of a UMEM it belongs to its goroutine, which hands the value on to others.
 func (u *UMEM) Ledger() Ledger {
 	l := Ledger{Free: len(u.free), Held: u.held, Total: len(u.owners), Misused: u.misused}
 	for _, s := range u.sockets {

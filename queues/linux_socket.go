@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,8 +15,8 @@ type linuxSocket struct {
 	rings    Rings
 	txBudget int
 
-	ifindex, queue int  // what it is bound to
-	zeroCopy       bool // as granted
+	bound    Binding
+	released *probe // in zero-copy mode
 }
 
 // Socket implements Kernel.
@@ -129,7 +128,7 @@ func (s *linuxSocket) TXBudget() int { return s.txBudget }
 
 // Bind implements Conn.
 func (s *linuxSocket) Bind(b Binding) error {
-	s.ifindex, s.queue = b.Ifindex, b.Queue
+	s.bound = b
 	return unix.Bind(s.fd, &unix.SockaddrXDP{
 		Flags:        b.Flags,
 		Ifindex:      uint32(b.Ifindex),
@@ -141,8 +140,15 @@ func (s *linuxSocket) Bind(b Binding) error {
 // ZeroCopy implements Conn.
 func (s *linuxSocket) ZeroCopy() (bool, error) {
 	options, err := unix.GetsockoptInt(s.fd, unix.SOL_XDP, unix.XDP_OPTIONS)
-	s.zeroCopy = err == nil && options&unix.XDP_OPTIONS_ZEROCOPY != 0
-	return s.zeroCopy, err
+	if err != nil || options&unix.XDP_OPTIONS_ZEROCOPY == 0 {
+		return false, err
+	}
+	if s.released == nil {
+		// Now, because a socket belongs to the namespace of the thread that makes it, and
+		// Close may run on another.
+		s.released, err = newProbe(s.bound.Ifindex, s.bound.Queue)
+	}
+	return true, err
 }
 
 // Statistics implements Conn.
@@ -193,10 +199,13 @@ func (s *linuxSocket) Close() error {
 	if err := s.release(); err != nil {
 		return err
 	}
-	if !s.zeroCopy {
+	if s.released == nil {
 		return nil
 	}
-	return waitReleased(s.ifindex, s.queue, defaultBindTimeout)
+	if err := s.released.wait(defaultBindTimeout); err != nil {
+		return err
+	}
+	return s.released.close()
 }
 
 // release unmaps the rings and closes the descriptor.
@@ -211,30 +220,4 @@ func (s *linuxSocket) release() error {
 		s.fd = -1
 	}
 	return errors.Join(errs...)
-}
-
-// waitReleased returns nil when no socket is bound to the queue any more. It finds
-// out by binding one for a moment, with a UMEM of a few frames.
-func waitReleased(ifindex, queue int, timeout time.Duration) error {
-	const frames, frameSize = 4, 4096
-	area, err := unix.Mmap(-1, 0, frames*frameSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		return fmt.Errorf("map probe: %w", err)
-	}
-	conn, err := linux{}.Socket(SocketSpec{Area: area, FrameSize: frameSize, NumFill: frames, NumCompletion: frames, NumRX: frames})
-	if err != nil {
-		return errors.Join(fmt.Errorf("open probe: %w", err), unix.Munmap(area))
-	}
-	for end := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
-		err = conn.Bind(Binding{Ifindex: ifindex, Queue: queue, Flags: unix.XDP_COPY})
-		if !errors.Is(err, unix.EBUSY) {
-			err = nil // bound, or the device is gone: either way the old binding is
-			break
-		}
-		if time.Now().After(end) {
-			err = fmt.Errorf("%w (the driver still uses the queue after %v): close again later", err, timeout)
-			break
-		}
-	}
-	return errors.Join(err, conn.Close(), unix.Munmap(area))
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -224,7 +225,6 @@ func TestLinuxOpenAndClose(t *testing.T) {
 	require.NoError(t, s.Close(), "closing twice does nothing")
 	require.Equal(t, queues.Ledger{Free: 2048, Total: 2048}, u.Ledger())
 	require.NoError(t, u.Audit())
-	t.Logf("pages %s, TX budget %d", u.Pages(), s.TXBudget())
 }
 
 func TestLinuxRefusals(t *testing.T) {
@@ -291,7 +291,7 @@ func TestLinuxBusyQueueNamesItsHolder(t *testing.T) {
 	cfg.BindTimeout = 20 * time.Millisecond
 	_, err = openIn(c.near, u, cfg)
 	require.ErrorIs(t, err, unix.EBUSY)
-	require.ErrorContains(t, err, "bind n0 queue 0: device or resource busy (for 20ms and AF_XDP sockets are open in pid "+strconv.Itoa(cmd.Process.Pid))
+	require.ErrorContains(t, err, "bind n0 queue 0: device or resource busy (tried for 20ms; AF_XDP sockets are open in pid "+strconv.Itoa(cmd.Process.Pid))
 	require.Equal(t, 256, u.NumFree())
 }
 
@@ -303,11 +303,24 @@ func TestLinuxNumberedPayloads(t *testing.T) {
 	if testing.Short() {
 		total = 50_000
 	}
-	const numQueues, window, size = 2, 64, 64
+	t.Run("2048", func(t *testing.T) { numberedPayloads(t, 2048, total, func(uint64) int { return 64 }) })
+	t.Run("4096", func(t *testing.T) {
+		numberedPayloads(t, 4096, total/10, func(number uint64) int { return 60 + int(number*7%1455) })
+	})
+}
+
+func numberedPayloads(t *testing.T, frameSize int, total uint64, size func(number uint64) int) {
+	const numQueues, window = 2, 64
 	c := newCable(t)
 	c.veth(t, "n0", "f0", numQueues, numQueues)
 	c.veth(t, "n1", "f1", numQueues, numQueues)
-	generator, forwarder, receiver := linuxUMEM(t, 1024), linuxUMEM(t, 2048), linuxUMEM(t, 1024)
+	newUMEM := func(numFrames int) *queues.UMEM {
+		u, err := queues.NewUMEM(queues.UMEMConfig{NumFrames: numFrames, FrameSize: frameSize, PanicOnMisuse: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, u.Close()) })
+		return u
+	}
+	generator, forwarder, receiver := newUMEM(1024), newUMEM(2048), newUMEM(1024)
 	var from, in, out, to [numQueues]*queues.Socket
 	for q := range numQueues {
 		from[q] = mustOpen(t, c.far, generator, config("f0", q))
@@ -320,12 +333,12 @@ func TestLinuxNumberedPayloads(t *testing.T) {
 
 	var sent, received uint64
 	next := [numQueues]uint64{0, 1} // queue q carries the numbers q, q+2, q+4...
-	want := make([]byte, size)
+	buf := make([]byte, frameSize)
 	batch := make([]queues.Desc, window)
 	for deadline := time.Now().Add(2 * time.Minute); received < total && time.Now().Before(deadline); {
 		// Never more on the way than the smallest ring of the way holds.
 		for ; sent < total && sent-received < window; sent++ {
-			if sendNumbered(t, generator, from[sent%numQueues], sent, 1, size) == 0 {
+			if sendNumbered(t, generator, from[sent%numQueues], sent, 1, size(sent)) == 0 {
 				break
 			}
 		}
@@ -341,6 +354,7 @@ func TestLinuxNumberedPayloads(t *testing.T) {
 
 			n = to[q].Receive(batch)
 			for _, d := range batch[:n] {
+				want := buf[:size(next[q])]
 				writeFrame(want, next[q])
 				if got := receiver.Data(d); !bytes.Equal(want, got) {
 					require.Equal(t, want, got, "packet %d on queue %d", next[q], q)
@@ -559,22 +573,83 @@ func TestLinuxFullRingLeavesInOneKick(t *testing.T) {
 		}
 		drain(t, s)
 	}
-	t.Logf("%+v", s.Counters())
 }
 
-func TestLinuxWaitReleased(t *testing.T) {
+// What Close waits for in zero-copy mode, which no veth has: here it waits for a
+// socket in copy mode, whose queue is let go of in the same way.
+func TestLinuxProbe(t *testing.T) {
 	c := newCable(t)
 	c.veth(t, "n0", "f0", 1, 1)
 	u := linuxUMEM(t, 512)
-	s, err := openIn(c.near, u, config("n0", 0))
-	require.NoError(t, err)
 	index := ifindex(t, c.near, "n0")
-	released := func(timeout time.Duration) error {
-		return c.near.Do(func() error { return queues.WaitReleased(index, 0, timeout) })
+	newProbe := func() (wait func(time.Duration) error, closeProbe func() error) {
+		require.NoError(t, c.near.Do(func() (err error) {
+			wait, closeProbe, err = queues.NewProbe(index, 0)
+			return err
+		}))
+		return wait, closeProbe
 	}
-	require.ErrorIs(t, released(10*time.Millisecond), unix.EBUSY)
-	require.NoError(t, s.Close())
-	require.NoError(t, released(2*time.Second))
+	for range 5 {
+		s, err := openIn(c.near, u, config("n0", 0))
+		require.NoError(t, err)
+		wait, closeProbe := newProbe()
+		require.ErrorIs(t, wait(10*time.Millisecond), unix.EBUSY)
+		require.NoError(t, s.Close())
+		require.NoError(t, wait(5*time.Second), "from outside the namespace")
+		require.NoError(t, closeProbe())
+	}
+	wait, closeProbe := newProbe()
 	require.NoError(t, c.near.Delete("n0"))
-	require.NoError(t, released(10*time.Millisecond), "a device that is gone holds nothing")
+	require.NoError(t, wait(0), "a device that is gone holds nothing")
+	require.NoError(t, closeProbe())
+}
+
+// Each missing right is one line that says which, and nothing stays behind.
+func TestLinuxMissingRights(t *testing.T) {
+	nettest.RequirePrivilege(t)
+	for _, test := range []struct {
+		name       string
+		capability uint
+		is         error
+		says       string
+	}{
+		{"CAP_NET_RAW", unix.CAP_NET_RAW, unix.EPERM, "open lo queue 0: socket AF_XDP: operation not permitted: CAP_NET_RAW is needed"},
+		{"locked memory", unix.CAP_IPC_LOCK, unix.ENOBUFS,
+			"open lo queue 0: register UMEM: no buffer space available (locked-memory limit): raise RLIMIT_MEMLOCK by 524288 bytes, or grant CAP_IPC_LOCK"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			u := linuxUMEM(t, 256)
+			var before unix.Rlimit
+			require.NoError(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &before))
+			require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 4096, Max: before.Max}))
+			defer unix.Setrlimit(unix.RLIMIT_MEMLOCK, &before)
+			done := make(chan error)
+			go func() {
+				runtime.LockOSThread() // and never unlocked: the thread ends with what it gave up
+				if err := dropCapability(test.capability); err != nil {
+					done <- err
+					return
+				}
+				cfg := config("lo", 0)
+				cfg.Ifindex = 1
+				_, err := u.Open(cfg)
+				done <- err
+			}()
+			err := <-done
+			require.ErrorIs(t, err, test.is)
+			require.EqualError(t, err, test.says)
+			require.Equal(t, 256, u.NumFree())
+		})
+	}
+}
+
+// dropCapability takes a capability from the calling thread.
+func dropCapability(capability uint) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return err
+	}
+	data[capability/32].Effective &^= 1 << (capability % 32)
+	return unix.Capset(&header, &data[0])
 }

@@ -17,8 +17,12 @@ type SocketConfig struct {
 	Queue     int    // from 0
 	Mode      Mode   // ZeroCopy and Copy are requirements
 
-	// Entries of the rings, powers of two. NumTX 0 makes a socket that only receives.
-	// A Completion ring smaller than TX stops sending early when Reap is slow.
+	// Entries of the rings, powers of two. A Completion ring smaller than TX stops
+	// sending early when Reap is slow.
+	//
+	// NumTX 0 makes a socket that only receives. It is needed for a queue beyond the
+	// device's transmit queues: there the kernel takes every Kick for success and
+	// sends nothing (copy mode, Linux 6.18).
 	NumRX, NumTX, NumFill, NumCompletion int
 
 	// FillDepth is how many frames are lent for receiving before bind and kept lent
@@ -40,7 +44,8 @@ const defaultBindTimeout = 2 * time.Second
 // Sizes and modes that cannot be are refused before anything is touched; so is a
 // queue this UMEM has open. A queue that is busy is tried again within BindTimeout.
 // When Open fails nothing is left open and the frames are free again. It blocks: it
-// is not for the packet path.
+// is not for the packet path. A caller that enters a network namespace for it keeps
+// its goroutine locked to the thread.
 //
 // The errors wrap ErrRingSize, ErrFillDepth, ErrMode, ErrInUse, ErrClosed or the
 // errno: EPERM without CAP_NET_RAW, ENODEV without the interface, EBUSY for a queue
@@ -258,7 +263,7 @@ func explainBind(err error, b Binding, timeout time.Duration) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("%w (for %v%s): stop its holder, or use another queue", err, timeout, holders())
+		return fmt.Errorf("%w (tried for %v%s): stop its holder, or use another queue", err, timeout, holders())
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("%w: the interface may not have queue %d", err, b.Queue)
 	case errors.Is(err, unix.EOPNOTSUPP) && b.Flags&unix.XDP_SHARED_UMEM != 0:

@@ -115,7 +115,7 @@ func TestOpenTriesABusyQueueAgain(t *testing.T) {
 	c.BindTimeout = 5 * time.Millisecond
 	_, err = u.Open(c)
 	require.ErrorIs(t, err, unix.EBUSY)
-	require.ErrorContains(t, err, "bind eth1 queue 0: device or resource busy (for 5ms")
+	require.ErrorContains(t, err, "bind eth1 queue 0: device or resource busy (tried for 5ms")
 	require.Equal(t, 64, u.NumFree())
 }
 

@@ -1,7 +1,6 @@
 package queues
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -80,18 +79,6 @@ func NewUMEM(c UMEMConfig) (*UMEM, error) {
 	}
 	return u, nil
 }
-
-// Errors of NewUMEM and Open that name a mistake in the configuration. Nothing was
-// touched when they are returned.
-var (
-	ErrFrameSize = errors.New("frame size not supported")
-	ErrNumFrames = errors.New("number of frames not possible")
-	ErrRingSize  = errors.New("ring size is no power of two")
-	ErrFillDepth = errors.New("fill depth not possible")
-	ErrMode      = errors.New("mode not granted")
-	ErrClosed    = errors.New("closed")
-	ErrInUse     = errors.New("in use")
-)
 
 // Pages returns the size of the pages the UMEM lies on, "2 MiB" or "4 KiB".
 func (u *UMEM) Pages() string { return u.pages }

@@ -2,7 +2,10 @@ package queues_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,11 +67,12 @@ func TestNewUMEMWithoutMemory(t *testing.T) {
 
 func TestUMEMOnLinuxMemory(t *testing.T) {
 	for _, frameSize := range []int{2048, 4096} {
+		pages := pagesToExpect(t, 1024*frameSize)
 		u, err := queues.NewUMEM(queues.UMEMConfig{NumFrames: 1024, FrameSize: frameSize})
 		require.NoError(t, err)
 		require.Equal(t, frameSize, u.FrameSize())
 		require.Equal(t, 1024, u.NumFrames())
-		require.NotEmpty(t, u.Pages())
+		require.Equal(t, pages, u.Pages())
 		last := u.Data(queues.Desc{Addr: uint64(1024*frameSize - 1), Len: 1})
 		last[0] = 1 // really there
 		require.NoError(t, u.Close())
@@ -79,6 +83,23 @@ func TestUMEMOnLinuxMemory(t *testing.T) {
 		_, err = u.Open(queues.SocketConfig{Ifindex: 1, NumRX: 64, NumFill: 64, NumCompletion: 64})
 		require.ErrorIs(t, err, queues.ErrClosed)
 	}
+}
+
+// pagesToExpect returns the size of the pages that a UMEM of size bytes gets now.
+func pagesToExpect(t *testing.T, size int) string {
+	t.Helper()
+	meminfo, err := os.ReadFile("/proc/meminfo")
+	require.NoError(t, err)
+	count := func(name string) (n int) {
+		_, after, _ := strings.Cut(string(meminfo), name+":")
+		fmt.Sscan(after, &n)
+		return n
+	}
+	unused := count("HugePages_Free") - count("HugePages_Rsvd")
+	if count("Hugepagesize") == 2048 && unused*2<<20 >= size {
+		return "2 MiB"
+	}
+	return fmt.Sprintf("%d KiB", os.Getpagesize()>>10)
 }
 
 func plainUMEM(t testing.TB, k queues.Kernel, numFrames int) *queues.UMEM {

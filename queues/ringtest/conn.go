@@ -41,6 +41,9 @@ func (c conn) Bind(b queues.Binding) error {
 		if owner < 0 {
 			return unix.EBADF
 		}
+		if k.ports[owner].ifindex == b.Ifindex && k.ports[owner].queue == b.Queue {
+			return unix.EINVAL // it would have to share the Fill and Completion rings too
+		}
 	} else {
 		if !p.registered {
 			return unix.EINVAL

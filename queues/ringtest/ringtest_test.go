@@ -179,11 +179,12 @@ func TestBindRules(t *testing.T) {
 	require.ErrorIs(t, bind(spec, with(func(b *queues.Binding) { b.Flags |= unix.XDP_COPY })), unix.EINVAL)
 	require.ErrorIs(t, bind(spec, with(func(b *queues.Binding) { b.Flags = 0 })), unix.EINVAL, "no UMEM")
 	require.ErrorIs(t, bind(spec, with(func(b *queues.Binding) { b.SharedFD++ })), unix.EBADF)
-	require.ErrorIs(t, bind(spec, with(func(b *queues.Binding) { b.Queue = 0 })), unix.EBUSY)
+	require.ErrorIs(t, bind(spec, with(func(b *queues.Binding) { b.Queue = 0 })), unix.EINVAL, "the same queue")
 	registering := spec
 	registering.Area = make([]byte, 64*2048)
 	require.ErrorIs(t, bind(registering, shared), unix.EINVAL, "has a UMEM of its own")
 	require.NoError(t, bind(spec, shared))
+	require.ErrorIs(t, bind(spec, shared), unix.EBUSY)
 	k.RemoveDevice(1)
 	require.ErrorIs(t, bind(spec, with(func(b *queues.Binding) { b.Queue = 2 })), unix.ENODEV)
 	require.ErrorIs(t, bind(spec, with(func(b *queues.Binding) { b.Ifindex = 2 })), unix.EBADF)
