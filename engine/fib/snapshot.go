@@ -16,15 +16,17 @@ type Snapshot struct {
 	locals     []netip.Prefix
 	broadcasts []netip.Prefix
 	rules      []Rule
+	counts     [numKinds]int
 }
 
 // PortInfo is the state of a port's link.
 type PortInfo struct {
 	Name    string
-	Ifindex int // 0 while no link of that name exists
-	Up      bool
-	MTU     int // bytes
+	Ifindex int  // 0 while no link of that name exists
+	Up      bool // administratively, and there is a carrier
+	MTU     int  // bytes
 	MAC     [6]byte
+	Addrs   []netip.Prefix // addresses in use with the length of their subnet, in the kernel's order; not to be written
 }
 
 // Lookup returns the route for a destination, or nil when there is none. dst must be a plain IPv4 address or an IPv6 address that is
@@ -61,14 +63,30 @@ func (s *Snapshot) Broadcasts() []netip.Prefix { return s.broadcasts }
 // in a way that Lookup does not know.
 func (s *Snapshot) ForeignRules() []Rule { return s.rules }
 
+// Count returns how many prefixes have a route of a kind.
+func (s *Snapshot) Count(k Kind) int {
+	if k >= numKinds {
+		return 0
+	}
+	return s.counts[k]
+}
+
 // Routes yields every prefix with the route Lookup answers for it, in no particular order. Its cost grows with the number of routes.
-func (s *Snapshot) Routes() iter.Seq2[netip.Prefix, *Route] { return s.routes.All() }
+func (s *Snapshot) Routes() iter.Seq2[netip.Prefix, *Route] {
+	return func(yield func(netip.Prefix, *Route) bool) {
+		for p, r := range s.routes.All() {
+			if r != nil && !yield(p, r) { // nil: a throw route
+				return
+			}
+		}
+	}
+}
 
 // Strays yields the routes whose egress is no port: packets that match them cannot be forwarded by weir, although the kernel would.
 func (s *Snapshot) Strays() iter.Seq2[netip.Prefix, *Route] {
 	return func(yield func(netip.Prefix, *Route) bool) {
-		for p, r := range s.routes.All() {
-			if r != nil && r.Kind == NotAPort && !yield(p, r) {
+		for p, r := range s.Routes() {
+			if r.Kind == NotAPort && !yield(p, r) {
 				return
 			}
 		}
