@@ -162,12 +162,12 @@ type ReceiverConfig struct {
 
 // QueueConfig says when a downstream queue closes the gates of what feeds it.
 //
-// They close when it holds High packets and open when it has drained to Low.
-// When Timeout passes first they open too. If the queue moved meanwhile it is
-// only slow: one packet more is let in, and a queue still at its high mark
-// closes again, as in the paper. If it did not move at all it is stuck, and it
-// is left out of account for one Timeout before it may close again: whatever
-// else these sources feed goes on.
+// They close when it holds High packets and open when it has drained to Low, or
+// when Timeout passes first. After a timeout one more packet is let in, and a
+// queue still at its high mark closes again, as in the paper. Each timeout in a
+// row in which it did not move at all lets in twice as many, up to what its
+// capacity has above the high mark, so that a stage that hangs does not starve
+// whatever else its sources feed.
 type QueueConfig struct {
 	Capacity  int           // most packets it can hold
 	High, Low int           // marks, in packets: 0 ≤ Low < High ≤ Capacity

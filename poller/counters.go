@@ -53,10 +53,11 @@ const (
 	MoveRestedEmpty                 // releasing → interrupt: nothing had come in between
 	MoveRestedWork                  // releasing → interrupt: something had, and was seen
 	MoveLostLearning                // learning → interrupt: Lost
-	MoveLostOwned                   // owned or releasing → interrupt: Lost
+	MoveLostOwned                   // owned → interrupt: Lost
+	MoveLostReleasing               // releasing → interrupt: Lost
 
 	// NumMoves is how many moves there are.
-	NumMoves = 15
+	NumMoves = 16
 )
 
 // String returns the name used in counters.
@@ -64,7 +65,7 @@ func (m Move) String() string {
 	return [NumMoves]string{
 		"learn_started", "owned_known", "own_refused", "learn_retried", "learned_owned",
 		"learned_refused", "learn_timed_out", "learn_abandoned", "released_drained", "released_gate",
-		"release_failed", "rested_empty", "rested_work", "lost_learning", "lost_owned",
+		"release_failed", "rested_empty", "rested_work", "lost_learning", "lost_owned", "lost_releasing",
 	}[m]
 }
 
@@ -126,7 +127,6 @@ type QueueCounters struct {
 	OpenedLow     uint64 // opened: drained to the low mark
 	TimedOutSlow  uint64 // opened: timeout, and it had moved
 	TimedOutStuck uint64 // opened: timeout, and it had not moved
-	BypassOver    uint64 // times it was taken into account again after being stuck
 	Removed       uint64 // opened: the queue was removed
 	ClosedNS      uint64 // finished closures only
 }
@@ -155,7 +155,6 @@ type QueueStatus struct {
 	Name     string
 	Len      int
 	Closed   bool // closes its feeders' gates
-	Bypassed bool // stuck, and left out of account for now
 	Counters QueueCounters
 }
 
@@ -187,7 +186,7 @@ func (s *Scheduler) Queues(dst []QueueStatus) []QueueStatus {
 	for _, q := range s.queues {
 		dst = append(dst, QueueStatus{
 			ID: q.id, Name: q.name, Len: q.src.Len(),
-			Closed: q.state == queueClosed, Bypassed: q.state == queueBypassed, Counters: q.c,
+			Closed: q.closed, Counters: q.c,
 		})
 	}
 	return dst

@@ -1,98 +1,74 @@
 package poller
 
-// A downstream queue is in one of three states:
+// queue is one downstream queue. It is open or closed:
 //
-//	        len ≥ high                        timeout, it has not moved
-//	┌──────┐ ─────────────────────▶ ┌────────┐ ─────────────────────▶ ┌──────────┐
-//	│ open │                        │ closed │                        │ bypassed │
-//	└──────┘ ◀───────────────────── └────────┘ ◀───────────────────── └──────────┘
-//	    ▲    len ≤ low; or timeout,            another timeout has passed  │
-//	    │    it has moved: one packet more                                 │
-//	    └──────────────────────────────────────────────────────────────────┘
-//	                                 len ≤ low
+//	        len ≥ high, allowance spent
+//	┌──────┐ ─────────────────────────────────────────▶ ┌────────┐
+//	│ open │                                            │ closed │
+//	└──────┘ ◀───────────────────────────────────────── └────────┘
+//	          len ≤ low: allowance 0
+//	          timeout, it has moved: allowance 1
+//	          timeout, it has not: allowance 1, 2, 4 … capacity − high
 //
-// Bypassing half of the time, and not for good, keeps the paper's promise both
-// ways: a hung stage does not stop the rest for longer than its timeout, and a
-// stage that only waits for the CPU we are using gets at least every other
-// timeout of it.
+// The allowance is what may be let in above the high mark before it closes
+// again. One packet is the paper's rule. Letting in more each time that nothing
+// moved is ours (docs/adr/0012-stuck-queue.md): a hung stage must not starve
+// what else its sources feed, but a stage that only waits for the CPU we use
+// must not be answered with a flood.
 type queue struct {
 	id        QueueID
 	name      string
 	src       Queue
 	high, low int
+	spare     int // capacity above the high mark, at least 1
 	timeoutNS int64
-	feeders   []ReceiverID // nil: everyone
+	feeders   []ReceiverID // nil: every source
 
-	state     queueState
-	since     int64 // when it last closed
-	deadline  int64 // closed, bypassed: when the timeout passes
-	atClose   int   // its length then
-	allowance int   // packets let in above the high mark after a timeout
+	closed    bool
+	since     int64 // when it closed
+	deadline  int64 // when its timeout passes
+	atClose   int   // its length when it closed
+	allowance int
+	stuck     int // what the next timeout without movement lets in
 	c         QueueCounters
 }
 
-type queueState int
-
-const (
-	queueOpen queueState = iota
-	queueClosed
-	queueBypassed
-)
-
 // room is how many packets a feeder may add now.
-func (q *queue) room() int {
-	if q.state == queueBypassed {
-		return maxQuota
-	}
-	return max(q.high-q.src.Len(), q.allowance)
-}
+func (q *queue) room() int { return max(q.high-q.src.Len(), q.allowance) }
 
 // spend takes from the allowance what a feeder took.
 func (q *queue) spend(n int) { q.allowance = max(0, q.allowance-n) }
 
-// reviewQueues brings every queue's state up to date with its length and with
-// the time.
+// reviewQueues brings every queue up to date with its length and the time.
 func (s *Scheduler) reviewQueues() {
 	for _, q := range s.queues {
 		n := q.src.Len()
-		switch q.state {
-		case queueOpen:
+		if !q.closed {
 			if n >= q.high && q.allowance == 0 {
 				s.closeQueue(q, n)
 			}
-		case queueClosed:
-			switch {
-			case n <= q.low:
-				q.c.OpenedLow++
-				s.openQueue(q)
-			case s.now < q.deadline:
-			case n < q.atClose:
-				q.c.TimedOutSlow++
-				s.openQueue(q)
-				q.allowance = 1
-			default:
-				q.c.TimedOutStuck++
-				s.openQueue(q)
-				q.state = queueBypassed
-				q.deadline = s.now + q.timeoutNS
-			}
-		case queueBypassed:
-			if n <= q.low {
-				q.c.BypassOver++
-				q.state = queueOpen
-			} else if s.now >= q.deadline {
-				q.c.BypassOver++
-				q.state = queueOpen
-				if n >= q.high {
-					s.closeQueue(q, n)
-				}
-			}
+			continue
+		}
+		switch {
+		case n <= q.low:
+			q.c.OpenedLow++
+			s.openQueue(q, 0)
+			q.stuck = 1
+		case s.now < q.deadline:
+		case n < q.atClose:
+			q.c.TimedOutSlow++
+			s.openQueue(q, 1)
+			q.stuck = 1
+		default:
+			q.c.TimedOutStuck++
+			s.openQueue(q, q.stuck)
+			q.stuck = min(2*q.stuck, q.spare)
 		}
 	}
 }
 
 func (s *Scheduler) closeQueue(q *queue, n int) {
-	q.state = queueClosed
+	q.closed = true
 	q.allowance = 0
 	q.since = s.now
 	q.deadline = s.now + q.timeoutNS
@@ -106,8 +82,9 @@ func (s *Scheduler) closeQueue(q *queue, n int) {
 	}
 }
 
-func (s *Scheduler) openQueue(q *queue) {
-	q.state = queueOpen
+func (s *Scheduler) openQueue(q *queue, allowance int) {
+	q.closed = false
+	q.allowance = allowance
 	q.c.ClosedNS += uint64(s.now - q.since)
 	for _, r := range s.receivers {
 		if r.feeds(q) {

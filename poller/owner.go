@@ -143,8 +143,10 @@ func (s *Scheduler) Lost(id ReceiverID) error {
 	switch r.state {
 	case StateLearning:
 		s.move(r, StateInterrupt, MoveLostLearning)
-	case StateOwned, StateReleasing:
+	case StateOwned:
 		s.move(r, StateInterrupt, MoveLostOwned)
+	case StateReleasing:
+		s.move(r, StateInterrupt, MoveLostReleasing)
 	}
 	r.holdTill = s.now
 	return nil

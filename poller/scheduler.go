@@ -129,7 +129,7 @@ func (s *Scheduler) AddQueue(name string, q Queue, qc QueueConfig) (QueueID, err
 	s.lastID++
 	n := &queue{
 		id: QueueID(s.lastID), name: name, src: q,
-		high: qc.High, low: qc.Low, timeoutNS: int64(qc.Timeout), feeders: slices.Clone(qc.Feeders),
+		high: qc.High, low: qc.Low, spare: max(1, qc.Capacity-qc.High), stuck: 1, timeoutNS: int64(qc.Timeout), feeders: slices.Clone(qc.Feeders),
 	}
 	s.queues = append(s.queues, n)
 	for _, r := range s.receivers {
@@ -179,9 +179,9 @@ func (s *Scheduler) RemoveQueue(id QueueID) error {
 		return fmt.Errorf("remove queue %d: %w", id, ErrNotFound)
 	}
 	q := s.queues[i]
-	if q.state == queueClosed {
+	if q.closed {
 		q.c.Removed++
-		s.openQueue(q)
+		s.openQueue(q, 0)
 	}
 	s.queues = slices.Delete(s.queues, i, i+1)
 	for _, r := range s.receivers {
@@ -193,7 +193,7 @@ func (s *Scheduler) RemoveQueue(id QueueID) error {
 // connect makes r a feeder of q.
 func (s *Scheduler) connect(r *receiver, q *queue) {
 	r.queues = append(r.queues, q)
-	if q.state == queueClosed {
+	if q.closed {
 		r.gate.congested++
 		s.closeGate(r, Feedback)
 	}

@@ -130,7 +130,7 @@ func (s *Scheduler) nextDeadline() int64 {
 		until = s.share.end
 	}
 	for _, q := range s.queues {
-		if q.state == queueClosed {
+		if q.closed {
 			until = min(until, q.deadline)
 		}
 	}
