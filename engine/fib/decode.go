@@ -143,8 +143,8 @@ func parseNeigh(m message) (u neighUpdate, ok bool) {
 			u.word |= staleBit
 		}
 	}
-	// Proxy entries say for whom the kernel answers, not where somebody is.
-	return u, u.addr.IsValid() && flags&unix.NTF_PROXY == 0
+	// Proxy entries say for whom the kernel answers, not where somebody is. Those of multicast groups are computed, not learned.
+	return u, u.addr.IsValid() && !u.addr.IsMulticast() && flags&unix.NTF_PROXY == 0
 }
 
 func parseRoute(m message) (u routeUpdate, ok bool) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/safchain/ethtool"
@@ -67,22 +68,49 @@ func (n *NS) onLink(operation, name string, f func(netlink.Link) error) error {
 // Up sets a link administratively up.
 func (n *NS) Up(link string) error { return n.onLink("set up", link, n.handle.LinkSetUp) }
 
-// Ready waits until a link is operationally up, at most five seconds: both ends are up and the kernel has noticed. Without asking,
-// the kernel notices the carrier of a veth up to a second late, and IPv6 is deaf on it until then.
+// Ready waits until a link can be used, at most five seconds: both ends are up, the kernel has noticed, and the IPv6 addresses it has
+// work. Without asking, the kernel notices the carrier of a veth up to a second late, and IPv6 is deaf on it until then.
 func (n *NS) Ready(link string) error {
-	for range 500 {
-		// Asking for one link by name makes the kernel work off the carrier events that wait for it (linkwatch_sync_dev).
-		l, err := n.Link(link)
+	for range 1000 {
+		ready, err := n.ready(link)
 		if err != nil {
-			return err
+			return fmt.Errorf("wait for %s in %s: %w", link, n.name, err)
 		}
-		if l.Attrs().OperState == netlink.OperUp {
+		if ready {
 			return nil
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond)
 	}
-	return fmt.Errorf("wait for %s in %s: no carrier after 5 s: is the other end up?", link, n.name)
+	return fmt.Errorf("wait for %s in %s: not ready after 5 s: is the other end up?", link, n.name)
 }
+
+func (n *NS) ready(link string) (bool, error) {
+	// Asking for one link by name makes the kernel work off the carrier events that wait for it (linkwatch_sync_dev).
+	l, err := n.Link(link)
+	if err != nil || l.Attrs().OperState != netlink.OperUp {
+		return false, err
+	}
+	addrs, err := n.handle.AddrList(l, netlink.FAMILY_V6)
+	if err != nil {
+		return false, err
+	}
+	// An address shows before a kernel worker has made the route that delivers to it.
+	routes, err := n.handle.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Table: unix.RT_TABLE_LOCAL}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return false, err
+	}
+	for _, a := range addrs {
+		delivers := func(r netlink.Route) bool {
+			return r.Type == unix.RTN_LOCAL && r.Dst != nil && r.Dst.IP.Equal(a.IP) && r.Dst.Mask.String() == hostMask6
+		}
+		if !slices.ContainsFunc(routes, delivers) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+var hostMask6 = net.CIDRMask(128, 128).String()
 
 // Down sets a link administratively down.
 func (n *NS) Down(link string) error { return n.onLink("set down", link, n.handle.LinkSetDown) }
