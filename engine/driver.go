@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -94,7 +93,7 @@ func (w *worker) run(pinned chan<- error) {
 	pinned <- nil
 	// The thread's CPU time costs a system call; without a limit nobody acts on it, and the time between the two readings will do.
 	limited := w.sched.Config().Share.Limit < 100
-	for !d.stop {
+	for {
 		begin := d.now()
 		w.sched.Round(begin)
 		end := d.now()
@@ -110,6 +109,9 @@ func (w *worker) run(pinned chan<- error) {
 			return
 		}
 		d.runCalls()
+		if d.stop {
+			return
+		}
 		var err error
 		switch next.Do {
 		case poller.Block:
@@ -125,15 +127,15 @@ func (w *worker) run(pinned chan<- error) {
 	}
 }
 
-// block waits until a packet arrives, another goroutine calls, or untilNS.
+// maxBlock bounds a sleep. Every event worth waking for wakes the worker by itself but one: credits that the door lost while it slept
+// are found by the next turn, and this is how long that may take.
+const maxBlock = int64(100 * time.Millisecond)
+
+// block waits until a packet arrives, another goroutine calls, or untilNS, at most maxBlock.
 func (d *driver) block(untilNS int64) error {
 	begin := d.now()
-	var timeout *unix.Timespec
-	if untilNS != math.MaxInt64 {
-		ts := unix.NsecToTimespec(max(0, untilNS-begin))
-		timeout = &ts
-	}
-	n, err := unix.Ppoll(d.fds, timeout, nil)
+	timeout := unix.NsecToTimespec(min(max(0, untilNS-begin), maxBlock))
+	n, err := unix.Ppoll(d.fds, &timeout, nil)
 	if err == nil && n > 0 {
 		d.clearWake()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -53,11 +54,14 @@ func Start(ctx context.Context, c Config) (_ *Engine, err error) {
 	if err := e.preflight(); err != nil {
 		return nil, err
 	}
-	if err := e.openPorts(); err != nil {
+	if err := e.findPorts(); err != nil {
 		return nil, err
 	}
 	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := e.watchTable(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.attachPorts(); err != nil {
 		return nil, err
 	}
 	if err := e.openWorkers(); err != nil {
@@ -120,15 +124,25 @@ func (e *Engine) refuseBypass() error {
 	return fmt.Errorf("%s: remove them, or set accept_bypass: true", what)
 }
 
-func (e *Engine) openPorts() error {
+func (e *Engine) findPorts() error {
 	for i, c := range e.config.Ports {
-		p, err := openPort(i, c, e.config.UMEM)
+		p, err := newPort(i, c, e.config.UMEM)
 		if err != nil {
 			return err
 		}
 		e.ports = append(e.ports, p)
+	}
+	return nil
+}
+
+func (e *Engine) attachPorts() error {
+	s := e.table.Snapshot()
+	for i, p := range e.ports {
+		if err := p.attach(s.Port(i).MAC, localPrefixes(s), e.config.UMEM.maxFrame()); err != nil {
+			return err
+		}
 		if why := p.program.NativeRefused(); why != nil {
-			e.warn("port %s: native XDP refused, generic attached: %v", c.Name, why)
+			e.warn("port %s: native XDP refused, generic attached: %v", p.config.Name, why)
 		}
 	}
 	return nil
@@ -158,23 +172,35 @@ func (e *Engine) watchTable(ctx context.Context) error {
 		return err
 	}
 	e.table = table
-	return e.applyTable()
+	return e.followable()
 }
 
-// applyTable brings what the door knows of the host up to date: local addresses and the ports' own MAC. What weir cannot follow is an
-// error: a port that is gone, and policy rules, under which the main table is not what the kernel would use.
-func (e *Engine) applyTable() error {
+// followable says what of the kernel's tables weir cannot follow: a port that is gone, and policy rules, under which the main table is
+// not what the kernel would use; nil if it can.
+func (e *Engine) followable() error {
 	s := e.table.Snapshot()
 	if rules := s.ForeignRules(); len(rules) > 0 {
 		return fmt.Errorf("policy routing (%s): only the main table is followed: remove it (ip rule)", joinStringers(rules))
 	}
-	local := slices.Concat(s.Locals(), s.Broadcasts())
 	for i, p := range e.ports {
-		info := s.Port(i)
-		if info.Ifindex != p.ifindex {
+		if s.Port(i).Ifindex != p.ifindex {
 			return fmt.Errorf("port %s: the interface was removed: start weir again when it is back", p.config.Name)
 		}
-		err := errors.Join(p.program.SetLocal(local), p.program.SetMAC(info.MAC))
+	}
+	return nil
+}
+
+// localPrefixes are the destinations that are the kernel's: the host's addresses and subnet broadcasts.
+func localPrefixes(s *fib.Snapshot) []netip.Prefix { return slices.Concat(s.Locals(), s.Broadcasts()) }
+
+// applyTable brings what the door knows of the host up to date: local addresses and the ports' own MAC.
+func (e *Engine) applyTable() error {
+	if err := e.followable(); err != nil {
+		return err
+	}
+	s := e.table.Snapshot()
+	for i, p := range e.ports {
+		err := errors.Join(p.program.SetLocal(localPrefixes(s)), p.program.SetMAC(s.Port(i).MAC))
 		if err != nil {
 			return fmt.Errorf("tell the door of port %s the host's addresses: %w", p.config.Name, err)
 		}
@@ -298,7 +324,7 @@ func (w *worker) addSource(p *port, q int, sock *queues.Socket, umem *queues.UME
 	s.door.SetUnlimited(!s.discard)
 	s.slot = w.driver.watch(sock.FD())
 	id, err := w.sched.AddReceiver(fmt.Sprintf("%s/%d", p.config.Name, q), s, poller.ReceiverConfig{
-		Quota: p.config.Quota, Window: c.Rings.FillDepth,
+		Quota: p.config.Quota, Window: max(1, c.Rings.FillDepth-inTransit),
 	})
 	if err != nil {
 		return err

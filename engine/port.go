@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 
 	"golang.org/x/sys/unix"
 
@@ -55,8 +56,8 @@ func inspectPort(c PortConfig, u UMEMConfig) (*net.Interface, error) {
 	return link, nil
 }
 
-// openPort inspects the interface and attaches the program. The kernel still gets every packet, since the program knows no socket yet.
-func openPort(index int, c PortConfig, u UMEMConfig) (*port, error) {
+// newPort inspects the interface and leaves it untouched.
+func newPort(index int, c PortConfig, u UMEMConfig) (*port, error) {
 	link, err := inspectPort(c, u)
 	if err != nil {
 		return nil, err
@@ -69,21 +70,21 @@ func openPort(index int, c PortConfig, u UMEMConfig) (*port, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := xdpprog.Attach(xdpprog.PortConfig{
-		Interface: c.Name, Ifindex: link.Index, Mode: c.Mode.attach(), MAC: [6]byte(link.HardwareAddr), MaxQueues: maxQueues,
+	return &port{index: index, config: c, ifindex: link.Index, driver: driver, before: before}, nil
+}
+
+// attach puts the program on the interface. The kernel still gets every packet, since the program knows no socket yet.
+func (p *port) attach(mac [6]byte, local []netip.Prefix, maxFrame int) (err error) {
+	p.program, err = xdpprog.Attach(xdpprog.PortConfig{
+		Interface: p.config.Name, Ifindex: p.ifindex, Mode: p.config.Mode.attach(), MAC: mac, Local: local, MaxQueues: maxQueues,
+		MaxLen: maxFrame,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// The driver may have changed its queues on attach, so they are counted only now.
-	rx, tx, err := host.Queues(c.Name)
-	if err != nil {
-		return nil, errors.Join(err, program.Close())
-	}
-	return &port{
-		index: index, config: c, ifindex: link.Index, driver: driver, program: program,
-		queues: queueCount{rx: rx, tx: tx}, before: before,
-	}, nil
+	p.queues.rx, p.queues.tx, err = host.Queues(p.config.Name)
+	return err
 }
 
 // openSocket binds a socket to queue q of the port in the UMEM group that fits, and decides the port's mode on its first queue: in
@@ -122,7 +123,12 @@ func (p *port) adopt(s *queues.Socket) *queues.Socket {
 
 // detach gives the traffic back to the kernel. It comes before closeSockets: the other way round, packets would be redirected to
 // sockets that are gone. The program's counters remain readable until closeSockets.
-func (p *port) detach() error { return p.program.Detach() }
+func (p *port) detach() error {
+	if p.program == nil {
+		return nil
+	}
+	return p.program.Detach()
+}
 
 // closeSockets releases the sockets and the program's maps.
 func (p *port) closeSockets() error {
@@ -130,7 +136,10 @@ func (p *port) closeSockets() error {
 	for _, s := range p.sockets {
 		err = errors.Join(err, s.Close())
 	}
-	return errors.Join(err, p.program.Close())
+	if p.program != nil {
+		err = errors.Join(err, p.program.Close())
+	}
+	return err
 }
 
 // umemGroups are a worker's UMEMs: zero-copy and copy ports cannot share one. Each is made when the first socket needs it.

@@ -29,6 +29,10 @@ type source struct {
 	counters
 }
 
+// inTransit is how many packets the kernel may hold between the door, which spent their credits, and the RX ring: it publishes them when
+// its poll ends, at most one NAPI budget later. So many frames are kept back from the credits.
+const inTransit = 64
+
 // Receive takes up to max packets from the RX ring and runs each to its end: an egress or a drop. Then it gives the kernel frames to
 // receive into.
 func (s *source) Receive(max int) (taken int, more bool) {
@@ -42,6 +46,9 @@ func (s *source) Receive(max int) (taken int, more bool) {
 		}
 	}
 	s.sock.Refill()
+	if taken == 0 {
+		s.grant()
+	}
 	return taken, s.sock.Pending() > 0
 }
 
@@ -81,16 +88,20 @@ func (s *source) SetGate(r poller.Reason) {
 	}
 }
 
-// Grant lets n more packets in. Credits that the door spent on packets the socket then had to drop would never come back by
-// themselves, so they are added on top: those spent, less what was taken and what still waits. Spent is read first; a packet that
-// arrives in between makes the sum too small until the next grant, and never too large.
+// Grant lets n more packets in.
 func (s *source) Grant(n int) {
+	s.granted += uint64(n)
+	s.grant()
+}
+
+// grant tells the door how many packets it may have let in by now. Credits spent on packets that the socket then dropped would never
+// come back by themselves, so they are added on top: those spent, less what was taken and what waits. Packets in transit look the same
+// for a moment; for that moment the door may let in as many more as inTransit keeps frames for.
+func (s *source) grant() {
 	if !s.discard {
 		return
 	}
-	s.granted += uint64(n)
-	spent := s.door.Spent()
-	seen := s.live[sourceReceived] + uint64(s.sock.Pending())
+	spent, seen := s.door.Spent(), s.live[sourceReceived]+uint64(s.sock.Pending())
 	lost := uint64(0)
 	if spent > seen {
 		lost = spent - seen

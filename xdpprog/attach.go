@@ -23,6 +23,9 @@ type PortConfig struct {
 	// MaxQueues is the number of doors, 1 to [MaxQueues]: at least the receive queues the interface has once the program is attached.
 	// Frames of a queue beyond it go to the kernel as ClassNoSocket.
 	MaxQueues int
+	// MaxLen is the longest frame in bytes that the sockets' packet buffers take; longer ones to be forwarded are dropped at the door and
+	// counted as DroppedTooLong, because the socket would drop them after a credit was spent. 0 is no limit.
+	MaxLen int
 	// Local are the host's addresses to begin with, see [Port.SetLocal]. Without them, frames to the host are not recognised between
 	// Attach and the first SetLocal.
 	Local []netip.Prefix
@@ -93,6 +96,7 @@ func attachAs(cfg *PortConfig, mode AttachMode) (_ *Port, err error) {
 	if err := p.SetLocal(cfg.Local); err != nil {
 		return nil, err
 	}
+	p.shared.elems[0].maxLen.Store(uint32(cfg.MaxLen))
 	if p.link, err = attachLink(p.program, cfg.Interface, cfg.Ifindex, mode); err != nil {
 		return nil, err
 	}

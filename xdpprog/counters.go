@@ -8,7 +8,7 @@ const NumReasons = 5
 //
 // Every frame ends under exactly one of them:
 //
-//	Seen = Redirected + Σ Passed + Σ Limited + Σ DroppedGate + DroppedNoCredit
+//	Seen = Redirected + Σ Passed + Σ Limited + Σ DroppedGate + DroppedTooLong + DroppedNoCredit
 //
 // which [Counters.Sum] computes. A snapshot taken while frames arrive is not one instant: there Seen may exceed Sum by the frames that
 // arrived meanwhile, and is never below it.
@@ -18,6 +18,8 @@ type Counters struct {
 	// Redirected went to the queue's AF_XDP socket. What the socket could not take (ring full, no Fill frame) is counted by the
 	// kernel in the socket's XDP_STATISTICS.
 	Redirected uint64
+	// DroppedTooLong were longer than PortConfig.MaxLen.
+	DroppedTooLong uint64
 	// DroppedNoCredit were refused because the queue's credits were spent.
 	DroppedNoCredit uint64
 	// DroppedGate were refused by a closed gate, under the lowest reason bit that was set.
@@ -30,7 +32,7 @@ type Counters struct {
 
 // Sum returns how many frames are accounted for: Seen, once traffic has stopped.
 func (c *Counters) Sum() uint64 {
-	sum := c.Redirected + c.DroppedNoCredit
+	sum := c.Redirected + c.DroppedTooLong + c.DroppedNoCredit
 	for _, n := range c.DroppedGate {
 		sum += n
 	}
@@ -44,6 +46,7 @@ func (c *Counters) Sum() uint64 {
 func (c *Counters) Add(o *Counters) {
 	c.Seen += o.Seen
 	c.Redirected += o.Redirected
+	c.DroppedTooLong += o.DroppedTooLong
 	c.DroppedNoCredit += o.DroppedNoCredit
 	for i := range c.DroppedGate {
 		c.DroppedGate[i] += o.DroppedGate[i]

@@ -11,6 +11,7 @@
 //	              │ no: to be forwarded       │                              └──────────┘        Limited[class]
 //	┌─────────────▼──────────────┐ gate       │
 //	│ 2. is the door open?       ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedGate[reason]
+//	│    MaxLen                  ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedTooLong
 //	│    SetGate, Grant          ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedNoCredit
 //	└─────────────┬──────────────┘ no credit  │
 //	              │ yes                       │

@@ -43,6 +43,7 @@ func (d *Door) SetUnlimited(on bool) {
 func (d *Door) Counters(c *Counters) {
 	m := d.mem
 	c.Redirected = m.redirected.Load()
+	c.DroppedTooLong = m.droppedTooLong.Load()
 	c.DroppedNoCredit = m.droppedNoCredit.Load()
 	for i := range m.droppedGate {
 		c.DroppedGate[i] = m.droppedGate[i].Load()

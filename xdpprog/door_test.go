@@ -27,16 +27,16 @@ func TestPortCountersDoNotAllocate(t *testing.T) {
 }
 
 func TestCountersAddAndSum(t *testing.T) {
-	c := Counters{Seen: 21, Redirected: 1, DroppedNoCredit: 2}
+	c := Counters{Seen: 26, Redirected: 1, DroppedNoCredit: 2, DroppedTooLong: 5}
 	c.DroppedGate[NumReasons-1] = 3
 	c.Passed[NumClasses-1] = 4
 	c.Limited[0] = 11
-	require.EqualValues(t, 21, c.Sum())
+	require.EqualValues(t, 26, c.Sum())
 	sum := c
 	sum.Add(&c)
-	require.Equal(t, uint64(42), sum.Sum())
+	require.Equal(t, uint64(52), sum.Sum())
 	require.Equal(t, Counters{
-		Seen: 42, Redirected: 2, DroppedNoCredit: 4, DroppedGate: [NumReasons]uint64{4: 6},
+		Seen: 52, Redirected: 2, DroppedNoCredit: 4, DroppedTooLong: 10, DroppedGate: [NumReasons]uint64{4: 6},
 		Passed: [NumClasses]uint64{7: 8}, Limited: [NumClasses]uint64{0: 22},
 	}, sum)
 }

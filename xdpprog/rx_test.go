@@ -195,6 +195,22 @@ func TestRXVerdicts(t *testing.T) {
 	})
 }
 
+// A frame that no packet buffer takes is refused before it costs a credit; one for the kernel passes whatever its length.
+func TestRXTooLong(t *testing.T) {
+	p := newPort(t, AttachNative)
+	require.NoError(t, p.SetSocket(0, newXSK(t)))
+	p.shared.elems[0].maxLen.Store(100)
+	p.Door(0).Grant(10)
+	long := append(transit(), make([]byte, 101-len(transit()))...)
+	require.Equal(t, uint32(xdpRedirect), run(t, p.program, long[:100], nil))
+	require.Equal(t, uint32(xdpDrop), run(t, p.program, long, nil))
+	require.Equal(t, uint32(xdpPass), run(t, p.program, append(ethernet(portMAC, ethARP), make([]byte, 200)...), nil))
+	require.Equal(t, Counters{
+		Seen: 3, Redirected: 1, DroppedTooLong: 1, Passed: [NumClasses]uint64{ClassNeighbour: 1},
+	}, p.Counters())
+	require.EqualValues(t, 1, p.Door(0).Spent())
+}
+
 // A driver may split a frame anywhere: the verdict is the same however little of it is linear.
 func TestRXLinearPart(t *testing.T) {
 	p := newPort(t, AttachNative)

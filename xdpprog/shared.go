@@ -18,10 +18,11 @@ type doorMemory struct {
 	seen            atomic.Uint64
 	redirected      atomic.Uint64
 	droppedNoCredit atomic.Uint64
+	droppedTooLong  atomic.Uint64
 	droppedGate     [NumReasons]atomic.Uint64
 	passed          [NumClasses]atomic.Uint64
 	limited         [NumClasses]atomic.Uint64
-	_               [56]byte
+	_               [48]byte
 }
 
 // bucketMemory is struct bucket: a class's rate limit.
@@ -37,7 +38,8 @@ type portMemory struct {
 	mac           atomic.Uint64
 	numPrefixes4  atomic.Uint32
 	numPrefixes6  atomic.Uint32
-	_             [48]byte
+	maxLen        atomic.Uint32
+	_             [44]byte
 	buckets       [NumClasses]bucketMemory
 	beyondPassed  atomic.Uint64 // written by the program, with atomic additions
 	beyondLimited atomic.Uint64 // written by the program, with atomic additions

@@ -13,11 +13,12 @@ import (
 type collector struct {
 	engine *engine.Engine
 
-	offered, delivered, passed, dropped      *prometheus.Desc
-	received, forwarded, sent, completed     *prometheus.Desc
-	portInfo, portUp                         *prometheus.Desc
-	frames, inFlight, unaccounted, idle      *prometheus.Desc
-	rounds, routes, neighbours, tableUpdates *prometheus.Desc
+	offered, delivered, passed, dropped       *prometheus.Desc
+	received, forwarded, sent, completed      *prometheus.Desc
+	portInfo, portUp                          *prometheus.Desc
+	frames, inFlight, unaccounted, idle       *prometheus.Desc
+	rounds                                    *prometheus.Desc
+	tableUpdates, tableOverruns, tableResyncs *prometheus.Desc
 }
 
 func newCollector(e *engine.Engine) *collector {
@@ -25,25 +26,25 @@ func newCollector(e *engine.Engine) *collector {
 		return prometheus.NewDesc("weir_"+name, help, labels, nil)
 	}
 	return &collector{
-		engine:       e,
-		offered:      desc("port_offered_packets_total", "Packets that arrived at the port's device, its own drops included.", "port"),
-		delivered:    desc("port_delivered_packets_total", "Packets that left through the port and were not dropped by its device.", "port"),
-		passed:       desc("port_passed_packets_total", "Packets given to the kernel at the door, by class.", "port", "class"),
-		dropped:      desc("port_dropped_packets_total", "Packets dropped, by reason.", "port", "reason"),
-		received:     desc("port_received_packets_total", "Packets taken from the port's RX rings.", "port"),
-		forwarded:    desc("port_forwarded_packets_total", "Packets that came in by the port and were handed to an egress.", "port"),
-		sent:         desc("port_sent_packets_total", "Packets put into the port's TX rings.", "port"),
-		completed:    desc("port_completed_packets_total", "Packets the kernel gave back through Completion.", "port"),
-		portInfo:     desc("port_info", "Driver and modes of the port; always 1.", "port", "driver", "mode_asked", "mode"),
-		portUp:       desc("port_up", "1 while the port's link is up.", "port"),
-		frames:       desc("worker_frames", "Frames of the worker's packet memory, by owner.", "cpu", "owner"),
-		inFlight:     desc("in_flight_packets", "Packets in RX rings, backlogs and transmission."),
-		unaccounted:  desc("unaccounted_packets", "What the balance of packets leaves over; 0 at rest."),
-		idle:         desc("worker_idle_seconds_total", "Time the worker was blocked for want of work.", "cpu"),
-		rounds:       desc("worker_rounds_total", "Rounds of the worker's scheduler.", "cpu"),
-		routes:       desc("routes", "Routes in force."),
-		neighbours:   desc("neighbours", "Neighbours known."),
-		tableUpdates: desc("table_updates_total", "Changes of the kernel's tables that were followed."),
+		engine:        e,
+		offered:       desc("port_offered_packets_total", "Packets that arrived at the port's device, its own drops included.", "port"),
+		delivered:     desc("port_delivered_packets_total", "Packets that left through the port and were not dropped by its device.", "port"),
+		passed:        desc("port_passed_packets_total", "Packets given to the kernel at the door, by class.", "port", "class"),
+		dropped:       desc("port_dropped_packets_total", "Packets dropped, by reason.", "port", "reason"),
+		received:      desc("port_received_packets_total", "Packets taken from the port's RX rings.", "port"),
+		forwarded:     desc("port_forwarded_packets_total", "Packets that came in by the port and were handed to an egress.", "port"),
+		sent:          desc("port_sent_packets_total", "Packets put into the port's TX rings.", "port"),
+		completed:     desc("port_completed_packets_total", "Packets the kernel gave back through Completion.", "port"),
+		portInfo:      desc("port_info", "Driver and modes of the port; always 1.", "port", "driver", "mode_asked", "mode"),
+		portUp:        desc("port_up", "1 while the port's link is up.", "port"),
+		frames:        desc("worker_frames", "Frames of the worker's packet memory, by owner.", "cpu", "owner"),
+		inFlight:      desc("in_flight_packets", "Packets in RX rings, backlogs and transmission."),
+		unaccounted:   desc("unaccounted_packets", "What the balance of packets leaves over; 0 at rest."),
+		idle:          desc("worker_idle_seconds_total", "Time the worker was blocked for want of work.", "cpu"),
+		rounds:        desc("worker_rounds_total", "Rounds of the worker's scheduler.", "cpu"),
+		tableOverruns: desc("table_overruns_total", "Times that changes were lost because the netlink buffer was full."),
+		tableResyncs:  desc("table_resyncs_total", "Times that the kernel's tables were read again whole."),
+		tableUpdates:  desc("table_updates_total", "Changes of the kernel's tables that were followed."),
 	}
 }
 
@@ -51,7 +52,7 @@ func newCollector(e *engine.Engine) *collector {
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.offered, c.delivered, c.passed, c.dropped, c.received, c.forwarded, c.sent, c.completed, c.portInfo, c.portUp,
-		c.frames, c.inFlight, c.unaccounted, c.idle, c.rounds, c.routes, c.neighbours, c.tableUpdates,
+		c.frames, c.inFlight, c.unaccounted, c.idle, c.rounds, c.tableUpdates, c.tableOverruns, c.tableResyncs,
 	} {
 		ch <- d
 	}
@@ -97,8 +98,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	send(c.inFlight, gauge, float64(st.Totals.InFlight))
 	send(c.unaccounted, gauge, float64(st.Totals.Unaccounted))
-	send(c.routes, gauge, float64(st.Tables.Routes))
-	send(c.neighbours, gauge, float64(st.Tables.Neighbours))
+	send(c.tableOverruns, counter, float64(st.Tables.Overruns))
+	send(c.tableResyncs, counter, float64(st.Tables.Resyncs))
 	send(c.tableUpdates, counter, float64(st.Tables.Updates))
 }
 

@@ -4,6 +4,7 @@
  *
  *   1. it belongs to the kernel           XDP_PASS through its class's rate limit, else XDP_DROP    passed[class], limited[class]
  *   2. the gate is closed                 XDP_DROP                                                  dropped_gate[lowest reason]
+ *      longer than a packet buffer        XDP_DROP                                                  dropped_too_long
  *      no credit is left                  XDP_DROP                                                  dropped_no_credit
  *   3. the queue's AF_XDP socket          XDP_REDIRECT                                              redirected
  *      there is none                      as 1, class no_socket
@@ -48,10 +49,11 @@ struct door {
 	__u64 seen;
 	__u64 redirected;
 	__u64 dropped_no_credit;
+	__u64 dropped_too_long;
 	__u64 dropped_gate[NUM_REASONS];
 	__u64 passed[NUM_CLASSES];
 	__u64 limited[NUM_CLASSES];
-	__u8 pad1[56];
+	__u8 pad1[48];
 };
 
 /*
@@ -71,7 +73,8 @@ struct port {
 	__u64 mac;           /* the port's MAC as load_mac reads it */
 	__u32 num_prefixes4; /* prefixes in local4_prefixes: 0 saves the lookup */
 	__u32 num_prefixes6;
-	__u8 pad0[48];
+	__u32 max_len; /* bytes of the longest frame a packet buffer takes; 0 is no limit */
+	__u8 pad0[44];
 	struct bucket buckets[NUM_CLASSES];
 	/* Frames of queues beyond the doors, which have no counters of their own. */
 	__u64 beyond_passed;
@@ -327,7 +330,7 @@ static __always_inline __u32 classify_short(struct xdp_md *ctx, const struct por
 	return classify(port, copy.frame, len);
 }
 
-static __always_inline int forward(struct port *port, struct door *door, __u32 queue)
+static __always_inline int forward(struct xdp_md *ctx, struct port *port, struct door *door, __u32 queue)
 {
 	__u32 gate = READ_ONCE(door->gate);
 
@@ -337,6 +340,14 @@ static __always_inline int forward(struct port *port, struct door *door, __u32 q
 		while (reason < NUM_REASONS - 1 && !(gate >> reason & 1))
 			reason++;
 		count(&door->dropped_gate[reason]);
+		return XDP_DROP;
+	}
+
+	/* The socket would drop it, after a credit was spent on it that nobody gives back. */
+	__u32 max_len = READ_ONCE(port->max_len);
+
+	if (max_len && bpf_xdp_get_buff_len(ctx) > max_len) {
+		count(&door->dropped_too_long);
 		return XDP_DROP;
 	}
 
@@ -392,7 +403,7 @@ static __always_inline int receive(struct xdp_md *ctx, const bool ask_for_tag)
 
 	if (class < NUM_CLASSES)
 		return to_kernel(port, door, class);
-	return forward(port, door, queue);
+	return forward(ctx, port, door, queue);
 }
 
 /*
