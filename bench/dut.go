@@ -59,14 +59,17 @@ func DUTPlain(cpu int) DUT {
 // plainReady is what the plain loop prints when it forwards.
 const plainReady = "forwarding"
 
-// DUTKernel is the kernel's own forwarding.
+// DUTKernel is the kernel's own forwarding. A veth takes redirected frames only while it has a NAPI, which GRO gives it.
 func DUTKernel() DUT {
 	return DUT{Name: "kernel ip_forward", start: func(_ context.Context, r *Rig) (int, func() error, error) {
-		const key = "net.ipv4.ip_forward"
-		if err := r.Router.Sysctl(key, "1"); err != nil {
-			return 0, nil, err
+		const key, gro = "net.ipv4.ip_forward", "rx-gro"
+		stop := func() error {
+			return errors.Join(r.Router.Sysctl(key, "0"), r.Router.Offload("in0", gro, false))
 		}
-		return 0, func() error { return r.Router.Sysctl(key, "0") }, nil
+		if err := errors.Join(r.Router.Offload("in0", gro, true), r.Router.Sysctl(key, "1")); err != nil {
+			return 0, nil, errors.Join(err, stop())
+		}
+		return 0, stop, nil
 	}}
 }
 

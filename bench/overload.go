@@ -34,6 +34,9 @@ func (o Overload) Run(ctx context.Context) (_ Result, err error) {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, rig.Close()) }()
+	if err := rig.FixNeighbours(); err != nil {
+		return result, err
+	}
 	for n := range o.Trials {
 		for _, d := range o.DUTs {
 			trial, err := measure(ctx, rig, d, o.Rate, o.Duration)

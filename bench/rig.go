@@ -97,6 +97,14 @@ func (r *Rig) configure() error {
 	return errors.Join(errs...)
 }
 
+// FixNeighbours makes the router's neighbours permanent, so that no trial spends its first packets on finding them.
+func (r *Rig) FixNeighbours() error {
+	return errors.Join(
+		r.Router.Neigh("in0", GenAddr.String(), macG0), r.Router.Neigh("in0", GenAddr6.String(), macG0),
+		r.Router.Neigh("out0", SinkAddr.String(), macS0), r.Router.Neigh("out0", SinkAddr6.String(), macS0),
+	)
+}
+
 // Close removes the namespaces and all that is in them.
 func (r *Rig) Close() error {
 	var errs []error

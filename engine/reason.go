@@ -54,8 +54,6 @@ const (
 	DropBacklogFull
 	// DropNoFrame: no free frame for the copy into the egress's UMEM.
 	DropNoFrame
-	// DropPortRemoved: the packet waited in the backlog or TX ring of a port that went away.
-	DropPortRemoved
 	numReasons
 )
 
@@ -84,7 +82,6 @@ var reasonNames = [numReasons]string{
 	DropNeighbourUnresolved: "neighbour_unresolved",
 	DropBacklogFull:         "backlog_full",
 	DropNoFrame:             "no_frame",
-	DropPortRemoved:         "port_removed",
 }
 
 // String returns the reason as it appears in counters and metrics.
