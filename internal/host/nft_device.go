@@ -63,14 +63,14 @@ func (d *deviceSet) parse(attrs []byte) error {
 		return nested(hook, func(kind uint16, value []byte) error {
 			switch kind {
 			case unix.NFTA_HOOK_DEV:
-				d.names = append(d.names, nl.BytesToString(value))
+				d.names = append(d.names, cString(value))
 			case nftaHookDevs:
 				return nested(value, func(kind uint16, value []byte) error {
 					switch kind {
 					case nftaDeviceName:
-						d.names = append(d.names, nl.BytesToString(value))
+						d.names = append(d.names, cString(value))
 					case nftaDevicePrefix:
-						d.prefixes = append(d.prefixes, nl.BytesToString(value))
+						d.prefixes = append(d.prefixes, cString(value))
 					}
 					return nil
 				})
@@ -78,6 +78,12 @@ func (d *deviceSet) parse(attrs []byte) error {
 			return nil
 		})
 	})
+}
+
+// cString is text up to its closing zero, or all of it.
+func cString(value []byte) string {
+	text, _, _ := strings.Cut(string(value), "\x00")
+	return text
 }
 
 // nested calls f for each attribute, with the nesting flags off its type.

@@ -81,7 +81,7 @@ func tcFilters(port netlink.Link, parent uint32) ([]string, error) {
 			if kind != nl.TCA_KIND {
 				return nil
 			}
-			f := fmt.Sprintf("%s pref %d protocol %s", nl.BytesToString(value), pref, etherType(nl.Swap16(protocol)))
+			f := fmt.Sprintf("%s pref %d protocol %s", cString(value), pref, etherType(nl.Swap16(protocol)))
 			if !slices.Contains(filters, f) {
 				filters = append(filters, f)
 			}

@@ -21,7 +21,7 @@ func xfrm([]netlink.Link) ([]Finding, error) {
 	var texts []string
 	for _, p := range policies {
 		if p.Dir == netlink.XFRM_DIR_FWD || p.Dir == netlink.XFRM_DIR_OUT {
-			texts = append(texts, fmt.Sprintf("src %v dst %v dir %v", p.Src, p.Dst, p.Dir))
+			texts = append(texts, fmt.Sprintf("src %v dst %v %v", p.Src, p.Dst, p.Dir))
 		}
 	}
 	if len(texts) == 0 {
