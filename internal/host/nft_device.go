@@ -79,23 +79,3 @@ func (d *deviceSet) parse(attrs []byte) error {
 		})
 	})
 }
-
-// cString is text up to its closing zero, or all of it.
-func cString(value []byte) string {
-	text, _, _ := strings.Cut(string(value), "\x00")
-	return text
-}
-
-// nested calls f for each attribute, with the nesting flags off its type.
-func nested(attrs []byte, f func(kind uint16, value []byte) error) error {
-	list, err := nl.ParseRouteAttr(attrs)
-	if err != nil {
-		return err
-	}
-	for _, a := range list {
-		if err := f(a.Attr.Type&nl.NLA_TYPE_MASK, a.Value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
