@@ -63,7 +63,7 @@ type portState struct {
 type family[K ribKey] struct {
 	main, local rib[K]
 	gen         uint8 // of the last reading
-	deleted     int   // updates since then that took a route away
+	deleted     int   // updates that took a route away; distrust
 }
 
 func newFamily[K ribKey]() family[K] { return family[K]{main: newRIB[K](), local: newRIB[K]()} }

@@ -53,7 +53,7 @@ type Table struct {
 	requests *conn     // readings
 	notUntil time.Time // no reading before
 	backoff  time.Duration
-	rereads  int // in a row, because IPv6 routes were deleted while they were read
+	rereads  int // in a row, because routes were deleted while they were read
 
 	resolver  *resolver
 	closeOnce sync.Once
@@ -82,7 +82,7 @@ const (
 
 	maxBackoff  = 5 * time.Second
 	maxAttempts = 8 // at a dump that the kernel calls inconsistent
-	maxRereads  = 3
+	maxRereads  = 3 // distrust
 )
 
 // Watch reads the tables of the calling thread's network namespace and follows them until Close or the end of ctx. Reading needs no
@@ -238,8 +238,24 @@ func (t *Table) follow() {
 			}
 			// What was notified before the reading is old. To publish between it and what followed would show the past.
 			t.drain(time.Second)
+			t.distrust()
 		}
 		t.publish()
+	}
+}
+
+// distrust asks for routes once more when some were deleted while they were read: a dump goes on where it was by counting entries, and
+// one that goes makes it skip another. Where routes never stand still it is done a few times only.
+func (t *Table) distrust() {
+	deleted := [2]bool{t.state.v4.deleted > 0, t.state.v6.deleted > 0}
+	t.state.v4.deleted, t.state.v6.deleted = 0, 0
+	if deleted == ([2]bool{}) || t.rereads == maxRereads {
+		t.rereads = 0
+		return
+	}
+	t.rereads++
+	for i, d := range deleted {
+		t.state.todo.routes[i] = t.state.todo.routes[i] || d
 	}
 }
 

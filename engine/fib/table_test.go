@@ -243,16 +243,6 @@ func TestRoutesFollow(t *testing.T) {
 	require.Zero(t, table.Stats().Overruns)
 }
 
-func TestEncapsulationIsUnsupported(t *testing.T) {
-	top := nettest.T0(t)
-	table := watch(t, top)
-	cmd := top.Rtr.Command(context.Background(), "ip", strings.Fields("route add 100.64.7.0/24 encap ip id 5 dst 10.0.2.2 dev r1")...)
-	if out, err := cmd.CombinedOutput(); err != nil && strings.Contains(string(out), "not supported") {
-		t.Skip("the kernel has no lightweight IP tunnels")
-	}
-	_ = table
-}
-
 // The kernel says nothing about the IPv4 routes it drops with a link, an address or a next hop object (B01).
 func TestSilentDeletions(t *testing.T) {
 	top := nettest.T0(t)

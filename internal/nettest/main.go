@@ -1,6 +1,7 @@
 package nettest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -21,14 +22,20 @@ func Main(m interface{ Run() int }) int {
 	startPoller()
 	files, goroutines := openFiles(), runtime.NumGoroutine()
 	code := m.Run()
-	if code != 0 {
-		return code // a failed test may well have left something; its own message is the one to read
+	// A failed test may well have left something; its own message is the one to read. Fuzzing keeps goroutines of its own.
+	if code != 0 || fuzzing() {
+		return code
 	}
 	if leaks := findLeaks(files, goroutines); len(leaks) > 0 {
 		fmt.Fprintln(os.Stderr, "nettest: the tests leaked:\n"+strings.Join(leaks, "\n"))
 		return 1
 	}
 	return 0
+}
+
+func fuzzing() bool {
+	f := flag.Lookup("test.fuzz")
+	return f != nil && f.Value.String() != ""
 }
 
 // findLeaks says what there is now that was not there before. What is about to end gets two seconds to do so.

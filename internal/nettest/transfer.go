@@ -155,8 +155,8 @@ func TransferTCP(ctx context.Context, from, to *NS, server netip.Addr, bytes int
 	t.Bytes = r.num
 	copy(t.SHA256[:], r.hash)
 	switch {
-	case ctx.Err() != nil:
-		return fail(ctx.Err())
+	case ended(ctx) != nil:
+		return fail(ended(ctx))
 	case err != nil:
 		return fail(err)
 	case r.err != nil:
@@ -165,6 +165,14 @@ func TransferTCP(ctx context.Context, from, to *NS, server netip.Addr, bytes int
 		return fail(fmt.Errorf("received %d bytes, SHA-256 %x, sent %x", r.num, r.hash, sent))
 	}
 	return t, nil
+}
+
+// ended is ctx.Err, but sees a deadline that has passed before the timer of ctx has run: package net does so too.
+func ended(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // send connects to address and sends pseudo-random bytes; it returns their hash.
