@@ -32,12 +32,11 @@ func (s *Socket) Close() error {
 			break
 		}
 	}
-	rxAbandoned, txAbandoned := s.Pending(), s.TXUnsent()
+	s.counters.RXAbandoned += uint64(s.Pending())
+	s.counters.TXAbandoned += uint64(s.TXUnsent())
 	if err := s.detach(); err != nil {
 		return s.errorf("close", err)
 	}
-	s.counters.RXAbandoned += uint64(rxAbandoned)
-	s.counters.TXAbandoned += uint64(txAbandoned)
 	s.umem.sockets[s.slot] = nil
 	return nil
 }

@@ -37,6 +37,14 @@ func (r KickResult) String() string {
 	return "unknown"
 }
 
+// left returns what to say of a ring with so many packets unsent.
+func left(unsent int) KickResult {
+	if unsent == 0 {
+		return KickEmpty
+	}
+	return KickPending
+}
+
 // verdict is what an errno of Kick or Wake means.
 type verdict uint8
 

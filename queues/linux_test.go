@@ -223,6 +223,7 @@ func TestLinuxOpenAndClose(t *testing.T) {
 
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close(), "closing twice does nothing")
+	require.Zero(t, s.Pending()+s.Reap()+s.TXUnsent(), "the rings are unmapped, and not touched")
 	require.Equal(t, queues.Ledger{Free: 2048, Total: 2048}, u.Ledger())
 	require.NoError(t, u.Audit())
 }
@@ -426,9 +427,7 @@ func TestLinuxDeviceDeleted(t *testing.T) {
 	require.Equal(t, 10, sendNumbered(t, u, first, 0, 10, 60))
 	require.Equal(t, queues.KickDown, first.Kick())
 	require.NoError(t, c.near.Delete("n0"))
-	state, err := first.Check()
-	require.NoError(t, err)
-	require.Equal(t, queues.StateGone, state, "SO_ERROR says so")
+	require.Equal(t, queues.StateGone, first.Check(), "SO_ERROR says so")
 	require.Equal(t, queues.KickGone, first.Kick())
 	require.Equal(t, queues.Ledger{Free: 1024 - 128 - 138, Receive: 128, Stranded: 138, Total: 1024}, u.Ledger())
 	require.NoError(t, u.Audit())

@@ -277,7 +277,7 @@ func (s *Socket) Kick() KickResult {
 		case verdictLater:
 			s.countLater(errno)
 			s.state = StateBound
-			return s.pending(unsent)
+			return left(unsent)
 		case verdictDown:
 			s.counters.KicksDown++
 			s.fail(StateDown, errno)
@@ -292,14 +292,7 @@ func (s *Socket) Kick() KickResult {
 			return KickFailed
 		}
 	}
-	return s.pending(unsent)
-}
-
-func (s *Socket) pending(unsent int) KickResult {
-	if unsent == 0 {
-		return KickEmpty
-	}
-	return KickPending
+	return left(unsent)
 }
 
 func (s *Socket) countLater(errno unix.Errno) {
@@ -356,16 +349,12 @@ func (s *Socket) TXFree() int {
 // it: StateGone once the device was removed. Poll does not tell (Linux 6.18: no event
 // at all, a sleeping worker sleeps on), and an idle socket makes no call that would:
 // so call it when netlink reports that an interface went, or now and then. Control path.
-func (s *Socket) Check() (State, error) {
-	if s.conn == nil {
-		return StateGone, s.errorf("check", ErrClosed)
-	}
-	err := s.conn.TakeError()
-	if err != nil {
+func (s *Socket) Check() State {
+	if s.conn != nil && s.conn.TakeError() != nil {
 		// Only the removal of the device sets it (xsk_notifier in net/xdp/xsk.c).
 		s.state = StateGone
 	}
-	return s.state, nil
+	return s.state
 }
 
 func (s *Socket) fail(state State, errno unix.Errno) {

@@ -3,6 +3,7 @@ package queues_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -312,6 +313,12 @@ func TestSendRefusesBadDescriptors(t *testing.T) {
 			require.Equal(t, []byte{0, 2}, []byte{sent[0][0], sent[1][0]})
 			require.Equal(t, 2, b.socket.Reap())
 			b.check()
+
+			// The place of the bad one in TX is not lost.
+			require.Equal(t, 16, b.socket.TXFree())
+			require.Equal(t, 16, b.socket.Send(b.packets(16)))
+			require.Equal(t, queues.KickEmpty, b.socket.Kick())
+			require.Equal(t, numbered(16), b.port.Transmitted())
 		})
 	}
 }
@@ -542,20 +549,29 @@ func TestDeviceDown(t *testing.T) {
 	require.Equal(t, queues.KickEmpty, b.socket.Kick())
 	require.Equal(t, queues.StateBound, b.socket.State())
 	require.Equal(t, 4, b.socket.Reap())
+
+	// Any other answer than ENETDOWN means that it is up.
+	for _, errno := range []unix.Errno{0, unix.EAGAIN, unix.EBUSY, unix.ENOBUFS} {
+		require.Equal(t, 2, b.socket.Send(b.packets(2)))
+		b.port.ScriptKicks(unix.ENETDOWN, errno)
+		require.Equal(t, queues.KickDown, b.socket.Kick())
+		require.Equal(t, queues.StateDown, b.socket.State())
+		b.socket.Kick()
+		require.Equal(t, queues.StateBound, b.socket.State(), errno)
+		b.socket.Kick()
+		b.socket.Reap()
+	}
+	b.check()
 }
 
 func TestDeviceRemoved(t *testing.T) {
 	b := newBench(t, ringtest.Config{})
 	require.Equal(t, 3, b.port.Inject(numbered(3)...))
 	require.Equal(t, 4, b.socket.Send(b.packets(4)))
-	state, err := b.socket.Check()
-	require.NoError(t, err)
-	require.Equal(t, queues.StateBound, state)
+	require.Equal(t, queues.StateBound, b.socket.Check())
 
 	b.kernel.RemoveDevice(1)
-	state, err = b.socket.Check()
-	require.NoError(t, err)
-	require.Equal(t, queues.StateGone, state)
+	require.Equal(t, queues.StateGone, b.socket.Check())
 	require.Equal(t, queues.Ledger{Free: 52, Stranded: 12, Total: 64}, b.umem.Ledger())
 	b.check()
 
@@ -569,6 +585,9 @@ func TestDeviceRemoved(t *testing.T) {
 	require.Equal(t, 3, b.socket.Receive(got), "what had arrived can still be read")
 	b.free(got[:3])
 	require.Equal(t, queues.Ledger{Free: 55, Stranded: 9, Total: 64}, b.umem.Ledger())
+
+	_, err := b.umem.Open(smallConfig(1))
+	require.ErrorIs(t, err, unix.ENODEV, "the dead socket is not in the way of a new one")
 
 	require.NoError(t, b.socket.Close())
 	require.Equal(t, queues.Ledger{Free: 64, Total: 64}, b.umem.Ledger())
@@ -592,6 +611,21 @@ func TestCloseCountsWhatItDrops(t *testing.T) {
 	b.check()
 }
 
+func TestCloseWaitsForPacketsInFlight(t *testing.T) {
+	t.Cleanup(queues.SetCloseLinger(time.Minute))
+	b := newBench(t, ringtest.Config{})
+	b.port.HoldCompletions(true)
+	require.Equal(t, 9, b.socket.Send(b.packets(9)))
+	require.Equal(t, queues.KickEmpty, b.socket.Kick())
+	time.AfterFunc(10*time.Millisecond, func() { b.port.Complete(9) })
+	before := time.Now()
+	require.NoError(t, b.socket.Close())
+	require.Less(t, time.Since(before), 30*time.Second, "and no longer")
+	require.Zero(t, b.port.InFlight())
+	require.Zero(t, b.socket.Counters().TXAbandoned)
+	b.check()
+}
+
 func TestClosedSocketIsHarmless(t *testing.T) {
 	b := newBench(t, ringtest.Config{})
 	require.NoError(t, b.socket.Close())
@@ -609,8 +643,7 @@ func TestClosedSocketIsHarmless(t *testing.T) {
 	require.Equal(t, queues.StateGone, s.State())
 	_, err := s.Statistics()
 	require.ErrorIs(t, err, queues.ErrClosed)
-	_, err = s.Check()
-	require.ErrorIs(t, err, queues.ErrClosed)
+	require.Equal(t, queues.StateGone, s.Check())
 	b.free(held)
 	b.check()
 }
@@ -618,11 +651,14 @@ func TestClosedSocketIsHarmless(t *testing.T) {
 // The driver does not let go of the queue: its frames must not be used again.
 func TestCloseFails(t *testing.T) {
 	b := newBench(t, ringtest.Config{ZeroCopy: true})
+	require.Equal(t, 3, b.port.Inject(numbered(3)...))
 	b.kernel.FailCloses(unix.EBUSY)
 	require.ErrorIs(t, b.socket.Close(), unix.EBUSY)
+	require.EqualValues(t, 3, b.socket.Counters().RXAbandoned)
 	require.Equal(t, queues.Ledger{Free: 56, Stranded: 8, Total: 64}, b.umem.Ledger())
 	require.NoError(t, b.umem.Audit())
 	require.NoError(t, b.socket.Close(), "a second try")
+	require.EqualValues(t, 3, b.socket.Counters().RXAbandoned)
 	require.Equal(t, queues.Ledger{Free: 64, Total: 64}, b.umem.Ledger())
 	b.check()
 }
