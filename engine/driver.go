@@ -60,7 +60,7 @@ func (d *driver) listen(slot int, on bool) {
 // end stops the worker after its current round and waits for it; nothing to do for one that never ran.
 func (d *driver) end() {
 	if d.running {
-		d.call(func() { d.stop = true })
+		d.post(func() { d.stop = true })
 		<-d.done
 	}
 }
@@ -177,25 +177,20 @@ func (d *driver) runCalls() {
 	}
 }
 
-// call runs f on the worker's thread between two rounds and returns when it is done, or false when the worker has ended. Any goroutine
-// but the worker's own.
+// callTimeout is how long a worker may take to come to the end of a round before it counts as stuck. Rounds take microseconds to a few
+// milliseconds.
+const callTimeout = time.Second
+
+// call runs f on the worker's thread between two rounds and returns true when it is done; false when the worker has ended, or does not
+// come to the end of a round within callTimeout: then f may still run later, and nothing it writes may be read. Any goroutine but the
+// worker's own.
 func (d *driver) call(f func()) bool {
 	select {
 	case <-d.post(f):
 		return true
 	case <-d.done:
 		return false
-	}
-}
-
-// answers reports whether the worker comes to the end of a round within timeout.
-func (d *driver) answers(timeout time.Duration) bool {
-	select {
-	case <-d.post(func() {}):
-		return true
-	case <-d.done:
-		return false
-	case <-time.After(timeout):
+	case <-time.After(callTimeout):
 		return false
 	}
 }

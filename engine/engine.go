@@ -21,8 +21,6 @@ const (
 	maxQueues = 64
 	// drainTime bounds how long Close lets the workers finish what they have begun.
 	drainTime = 200 * time.Millisecond
-	// healthTimeout is how long a round may take before a worker counts as stuck. Rounds take microseconds to a few milliseconds.
-	healthTimeout = time.Second
 )
 
 // Engine forwards between its ports from Start to Close. Its methods may be called from any goroutine.
@@ -143,6 +141,10 @@ func (e *Engine) attachPorts() error {
 		}
 		if why := p.program.NativeRefused(); why != nil {
 			e.warn("port %s: native XDP refused, generic attached: %v", p.config.Name, why)
+		}
+		if !p.program.SeesTags() {
+			e.warn("port %s: VLAN tags that the device strips cannot be seen here, and such frames would be routed as untagged: "+
+				"ethtool -K %s rx-vlan-offload off (on a veth: tx-vlan-offload off at its peer)", p.config.Name, p.config.Name)
 		}
 	}
 	return nil
@@ -388,7 +390,7 @@ func (e *Engine) fail(err error) {
 	}
 }
 
-// Healthy reports whether every worker still gets to the end of a round; nil if so. It takes up to healthTimeout for each that does not.
+// Healthy reports whether every worker still gets to the end of a round; nil if so. It takes up to a second for each that does not.
 func (e *Engine) Healthy() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -396,9 +398,8 @@ func (e *Engine) Healthy() error {
 		return errors.New("weir is stopping")
 	}
 	for _, w := range e.workers {
-		if !w.driver.answers(healthTimeout) {
-			return fmt.Errorf("worker %d on CPU %d: no round finished for %s: something outranks it on that CPU, or a system call hangs",
-				w.id, w.cpu, healthTimeout)
+		if !w.driver.call(func() {}) {
+			return w.stuck()
 		}
 	}
 	return nil
@@ -448,7 +449,10 @@ func (e *Engine) drain() {
 	for deadline := time.Now().Add(drainTime); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		busy := 0
 		for _, w := range e.workers {
-			w.driver.call(func() { busy += w.inFlight() })
+			var n int
+			if w.driver.running && w.driver.call(func() { n = w.inFlight() }) {
+				busy += n
+			}
 		}
 		if busy == 0 {
 			return

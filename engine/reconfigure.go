@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 
 	"weir/poller"
 )
@@ -21,7 +20,7 @@ func (e *Engine) Reconfigure(c Config) error {
 	for _, w := range e.workers {
 		var err error
 		if !w.driver.call(func() { err = w.reconfigure(c) }) {
-			err = fmt.Errorf("worker %d has ended", w.id)
+			return w.stuck()
 		}
 		if err != nil {
 			return err

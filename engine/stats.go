@@ -99,11 +99,12 @@ func (e *Engine) Stats() (Stats, error) {
 	}
 	for _, w := range e.workers {
 		var ws WorkerStats
-		w.driver.call(func() {
-			ws = w.stats()
-			st.Totals.InFlight += uint64(w.inFlight())
-		})
+		var inFlight int
+		if !w.driver.call(func() { ws, inFlight = w.stats(), w.inFlight() }) {
+			return st, fmt.Errorf("read statistics: %w", w.stuck())
+		}
 		st.Workers = append(st.Workers, ws)
+		st.Totals.InFlight += uint64(inFlight)
 	}
 	for _, p := range e.ports {
 		ps, err := e.portStats(p, snapshot)

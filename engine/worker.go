@@ -106,6 +106,12 @@ func (w *worker) broken() error {
 	return nil
 }
 
+// stuck is the error for a worker that does not answer a call.
+func (w *worker) stuck() error {
+	return fmt.Errorf("worker %d on CPU %d: no round finished for %s: something outranks it on that CPU, or a system call hangs",
+		w.id, w.cpu, callTimeout)
+}
+
 // inFlight is how many packets the worker holds: waiting in its RX rings, in backlogs, or not completed.
 func (w *worker) inFlight() int {
 	n := 0
