@@ -2,10 +2,10 @@ package queues_test
 
 import (
 	"math"
+	"reflect"
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -27,10 +27,14 @@ func newRing(first uint32, size int) (queues.Producer[uint64], queues.Consumer[u
 }
 
 func TestDescIsTheKernels(t *testing.T) {
-	require.Equal(t, unsafe.Sizeof(unix.XDPDesc{}), unsafe.Sizeof(queues.Desc{}))
-	require.Equal(t, unsafe.Offsetof(unix.XDPDesc{}.Addr), unsafe.Offsetof(queues.Desc{}.Addr))
-	require.Equal(t, unsafe.Offsetof(unix.XDPDesc{}.Len), unsafe.Offsetof(queues.Desc{}.Len))
-	require.Equal(t, unsafe.Offsetof(unix.XDPDesc{}.Options), unsafe.Offsetof(queues.Desc{}.Options))
+	ours, kernels := reflect.TypeFor[queues.Desc](), reflect.TypeFor[unix.XDPDesc]()
+	require.Equal(t, kernels.Size(), ours.Size())
+	require.Equal(t, kernels.NumField(), ours.NumField())
+	for i := range kernels.NumField() {
+		require.Equal(t, kernels.Field(i).Name, ours.Field(i).Name)
+		require.Equal(t, kernels.Field(i).Offset, ours.Field(i).Offset)
+		require.Equal(t, kernels.Field(i).Type, ours.Field(i).Type)
+	}
 }
 
 func TestRing(t *testing.T) {
