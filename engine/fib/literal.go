@@ -47,6 +47,7 @@ func NewSnapshot(l Literal) *Snapshot {
 	for _, n := range l.Neighbours {
 		s.neighbour(n.Port, n.Addr).word.Store(n.word())
 	}
+	index := newIndexer()
 	shared := map[Route]*Route{}
 	for _, r := range l.Routes {
 		route := r.Route
@@ -57,8 +58,12 @@ func NewSnapshot(l Literal) *Snapshot {
 			shared[route] = &route
 		}
 		s.routes.Insert(r.Prefix, shared[route])
+		if r.Prefix.Addr().Is4() {
+			index.changed(r.Prefix)
+		}
 		s.counts[route.Kind]++
 	}
+	s.index = index.publish(s.routes)
 	return s
 }
 

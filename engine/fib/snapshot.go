@@ -11,6 +11,7 @@ import (
 // be called from any goroutine; Lookup, Neighbour and Port allocate nothing.
 type Snapshot struct {
 	routes     *bart.Table[*Route]
+	index      *index4                   // the IPv4 part of routes once more
 	neighbours []*bart.Table[*Neighbour] // by port
 	ports      []PortInfo
 	locals     []netip.Prefix
@@ -36,9 +37,15 @@ type PortInfo struct {
 // 224.0.0.0/4, 240.0.0.0/4 and 255.255.255.255, of which the kernel has no routes, the answer is usually the default route; for
 // 127.0.0.0/8 and ::1 it is Local, for ff00::/8 Multicast, for fe80::/10 the Forward route of some port, for :: the default route.
 func (s *Snapshot) Lookup(dst netip.Addr) *Route {
+	if dst.Is4() {
+		return s.index.lookup(dst.As4())
+	}
 	r, _ := s.routes.Lookup(dst)
 	return r
 }
+
+// Lookup4 is Lookup for an IPv4 address as it stands in a packet.
+func (s *Snapshot) Lookup4(dst [4]byte) *Route { return s.index.lookup(dst) }
 
 // Neighbour returns the cell of an on-link destination on a port, or nil when the kernel does not know it. The same rules for dst as
 // in Lookup.

@@ -36,6 +36,7 @@ type state struct {
 	cellGen    uint8             // of the last reading of neighbours
 
 	routes  cow[*Route]
+	index   *indexer // of the IPv4 part of routes
 	counts  [numKinds]int
 	own     map[netip.Prefix]Kind // the Local and Broadcast entries of routes
 	rules   []Rule
@@ -85,6 +86,7 @@ func newState(ports []PortRef) *state {
 		hops:   hops{index: map[hopSpec]hopID{}},
 		cells:  map[cellKey]*cell{},
 		routes: newCOW[*Route](),
+		index:  newIndexer(),
 		own:    map[netip.Prefix]Kind{},
 		dirty:  dirty{true, true, true, true},
 	}
@@ -103,7 +105,12 @@ func (s *state) snapshot() *Snapshot {
 	if s.dirty == (dirty{}) {
 		return s.last
 	}
-	next := &Snapshot{routes: s.routes.publish(), counts: s.counts, rules: s.rules}
+	next := &Snapshot{
+		routes: s.routes.publish(),
+		index:  s.index.publish(s.routes.table),
+		counts: s.counts,
+		rules:  s.rules,
+	}
 	for i := range s.neighbours {
 		next.neighbours = append(next.neighbours, s.neighbours[i].publish())
 	}

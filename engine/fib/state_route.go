@@ -124,6 +124,9 @@ func settle[K ribKey](s *state, f *family[K], k K) {
 	} else {
 		s.routes.delete(p)
 	}
+	if p.Addr().Is4() {
+		s.index.changed(p)
+	}
 	s.dirty.tables = true
 }
 
@@ -246,6 +249,7 @@ func (s *state) recompile() {
 		}
 	}
 	s.routes = newCOW[*Route]()
+	s.index = newIndexer()
 	s.counts = [numKinds]int{}
 	clear(s.own)
 	resettle(s, &s.v4)
