@@ -152,8 +152,8 @@ func (c *checker) importSpec(r *room, name string, test bool, spec *ast.ImportSp
 		c.at(pos, "imports unsafe: only files named *_unsafe.go may")
 	}
 	if inner, ok := strings.CutPrefix(imported, "weir/"); ok {
-		own := roomOf(inner) == r
-		if !own && !anyBelow(inner, r.may) && !(test && anyBelow(inner, testsMay)) {
+		allowed := roomOf(inner) == r || anyBelow(inner, r.may) || test && anyBelow(inner, testsMay)
+		if !allowed {
 			c.at(pos, "room %s imports %s: not among what it may import", r.dir, imported)
 		}
 		return

@@ -144,7 +144,8 @@ func TestParseRefuses(t *testing.T) {
 			require.Nil(t, c)
 			require.ErrorContains(t, err, tt.want)
 			require.NotContains(t, err.Error(), "\n")
-			require.IsType(t, (*Error)(nil), err)
+			var e *Error
+			require.ErrorAs(t, err, &e)
 		})
 	}
 }
@@ -355,6 +356,6 @@ func TestLeavesHaveKeys(t *testing.T) {
 		return n
 	}
 	const portList, portName = 1, 1
-	require.Equal(t, leaves(reflect.ValueOf(Config{}))-portList, len(Default().fields()))
-	require.Equal(t, leaves(reflect.ValueOf(Port{}))-portName, len((&Port{}).fields()))
+	require.Len(t, Default().fields(), leaves(reflect.ValueOf(Config{}))-portList)
+	require.Len(t, (&Port{}).fields(), leaves(reflect.ValueOf(Port{}))-portName)
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +20,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse("f", data)
 		if err != nil {
-			require.IsType(t, (*Error)(nil), err)
+			var e *Error
+			require.ErrorAs(t, err, &e)
 			require.NotEmpty(t, err.Error())
 			require.NotContains(t, err.Error(), "\n")
 			return
@@ -41,7 +41,7 @@ func FuzzSet(f *testing.F) {
 		before := string(c.Effective())
 		if err := c.Set(assignment); err != nil {
 			require.Equal(t, before, string(c.Effective()))
-			require.False(t, strings.Contains(err.Error(), "\n"), err.Error())
+			require.NotContains(t, err.Error(), "\n")
 			return
 		}
 		reread(t, c)

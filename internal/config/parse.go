@@ -132,9 +132,11 @@ func (d decoder) ports(kv *ast.MappingValueNode) error {
 			return d.fault(at, key+".name", "", "must name an interface")
 		}
 		if err := d.AddPort(name); err != nil {
-			e := err.(*Error)
-			e.File, e.Line, e.Column = d.file, at.line, at.column
-			return e
+			var e *Error
+			if errors.As(err, &e) {
+				e.File, e.Line, e.Column = d.file, at.line, at.column
+			}
+			return err
 		}
 		path := portPath(name)
 		d.places[path] = at

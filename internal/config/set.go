@@ -32,9 +32,9 @@ func (c *Config) Set(assignment string) error {
 	case isSection(fields, path):
 		return &Error{Key: key, Cause: "holds " + strings.Join(children(fields, path), ", "), Remedy: "set one of them"}
 	default:
-		section, _ := cutLast(path)
+		section := parentPath(path)
 		for section != "" && !isSection(fields, section) {
-			section, _ = cutLast(section)
+			section = parentPath(section)
 		}
 		known := "known here are " + strings.Join(children(fields, section), ", ")
 		return &Error{Key: show(key), Cause: "unknown key", Remedy: known}
@@ -42,7 +42,7 @@ func (c *Config) Set(assignment string) error {
 	if err := f.parse(text); err != nil {
 		return &Error{Key: key, Value: show(text), Cause: err.Error()}
 	}
-	if section, _ := cutLast(path); section == feedbackPath {
+	if parentPath(path) == feedbackPath {
 		// A mark says that feedback is wanted.
 		c.Poller.Feedback.Off = false
 	}
@@ -50,10 +50,7 @@ func (c *Config) Set(assignment string) error {
 	return nil
 }
 
-// cutLast splits a path at its last dot; without one, section is empty.
-func cutLast(path string) (section, name string) {
-	if dot := strings.LastIndexByte(path, '.'); dot >= 0 {
-		return path[:dot], path[dot+1:]
-	}
-	return "", path
+// parentPath is the section a key is in; empty at the top.
+func parentPath(path string) string {
+	return path[:max(strings.LastIndexByte(path, '.'), 0)]
 }

@@ -27,6 +27,7 @@ const patience = 20 * time.Second
 
 // options serve fixed answers on a socket of the test's own and a free port.
 func options(t *testing.T) Options {
+	t.Helper()
 	return Options{
 		Socket: filepath.Join(t.TempDir(), "weir", "test.sock"),
 		Listen: "127.0.0.1:0",

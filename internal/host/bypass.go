@@ -54,12 +54,12 @@ func dump[T any](f func() (T, error)) (T, error) {
 	return result, err
 }
 
-// count is "1 rule" or "3 rules".
-func count(n int, what string) string {
+// rules is "1 rule" or "3 rules".
+func rules(n int) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 rule"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d rules", n)
 }
 
 // few joins the first few of a list that may be long.

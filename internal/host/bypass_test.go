@@ -183,6 +183,6 @@ func TestFew(t *testing.T) {
 	list := []string{"a", "b", "c", "d", "e", "f"}
 	require.Equal(t, "a, b, c, d, and 2 more", few(list))
 	require.Equal(t, "e", list[4], "the list is left as it was")
-	require.Equal(t, "1 rule", count(1, "rule"))
-	require.Equal(t, "0 rules", count(0, "rule"))
+	require.Equal(t, "1 rule", rules(1))
+	require.Equal(t, "0 rules", rules(0))
 }

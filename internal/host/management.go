@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -95,8 +96,11 @@ func (s loginSession) uses(link netlink.Link) (string, error) {
 		return "", nil
 	}
 	routes, err := netlink.RouteGet(net.IP(s.client.AsSlice()))
-	if err != nil {
-		return "", nil // the session's client has no route, so it is not reached by this interface
+	switch {
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES), errors.Is(err, unix.EINVAL):
+		return "", nil // no way to the client, or a route that refuses: then it is not by this interface
+	case err != nil:
+		return "", fmt.Errorf("ask for the route to %v: %w", s.client, err)
 	}
 	for _, r := range routes {
 		if r.LinkIndex == index {

@@ -84,7 +84,7 @@ func inspectChain(conn *nftables.Conn, c *nftables.Chain, ports []netlink.Link) 
 		}
 		hook += " on " + ports[i].Attrs().Name
 	}
-	rules, err := conn.GetRules(c.Table, c)
+	list, err := conn.GetRules(c.Table, c)
 	if err != nil {
 		return nil, fmt.Errorf("list the rules of %s: %w", name, err)
 	}
@@ -92,12 +92,12 @@ func inspectChain(conn *nftables.Conn, c *nftables.Chain, ports []netlink.Link) 
 	if c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop {
 		policy = "drop"
 	}
-	if len(rules) == 0 && policy == "accept" {
+	if len(list) == 0 && policy == "accept" {
 		return nil, nil
 	}
 	detail := fmt.Sprintf("hook %s, policy %s", hook, policy)
 	if c.Type == nftables.ChainTypeNAT {
 		detail = "nat, " + detail
 	}
-	return &Finding{name, fmt.Sprintf("%s (%s)", count(len(rules), "rule"), detail)}, nil
+	return &Finding{name, fmt.Sprintf("%s (%s)", rules(len(list)), detail)}, nil
 }

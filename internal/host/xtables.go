@@ -71,7 +71,7 @@ func iptables([]netlink.Link) ([]Finding, error) {
 				if c.rules > 0 || c.policy == "DROP" {
 					found = append(found, Finding{
 						fmt.Sprintf("%s table %s chain %s", family.command, table, c.name),
-						fmt.Sprintf("%s (policy %s)", count(c.rules, "rule"), c.policy),
+						fmt.Sprintf("%s (policy %s)", rules(c.rules), c.policy),
 					})
 				}
 			}
