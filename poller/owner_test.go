@@ -180,6 +180,32 @@ func TestBoundedGateKeepsReceive(t *testing.T) {
 	require.Zero(t, h.drives)
 }
 
+func TestDrainReleasesOnlyWhatIsOpen(t *testing.T) {
+	r := newRig(t, nil)
+	full := &box{name: "full"}
+	a, b := &ring{name: "a"}, &ring{name: "b", sink: full}
+	ha, hb := &handle{learned: true}, &handle{learned: true}
+	r.receive(a, ReceiverConfig{Owner: ha})
+	idB := r.receive(b, ReceiverConfig{Owner: hb})
+	for range 4 {
+		b.waiting = 1000
+		r.busy(a, 1)
+	}
+	require.True(t, ha.owned && hb.owned)
+	a.waiting = 0
+	q := paperQueue
+	q.Timeout, q.Feeders = time.Second, []ReceiverID{idB}
+	full.n = 24
+	r.queue(full, q)
+	var next Next
+	for range 20 {
+		next = r.step(10 * us)
+	}
+	require.Equal(t, Block, next.Do)
+	require.False(t, ha.owned)
+	require.True(t, hb.owned, "its gate opens within a bounded time")
+}
+
 func TestLost(t *testing.T) {
 	r := newRig(t, nil)
 	src, h := &ring{name: "in"}, &handle{learned: true}

@@ -150,9 +150,6 @@ func (s *Scheduler) RemoveReceiver(id ReceiverID) error {
 	}
 	r := s.receivers[i]
 	s.receivers = slices.Delete(s.receivers, i, i+1)
-	if i < s.start {
-		s.start--
-	}
 	if r.state == StateOwned {
 		if err := r.owner.Release(); err != nil {
 			return fmt.Errorf("remove receive source %s: release: %w", r.name, err)
