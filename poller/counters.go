@@ -24,10 +24,10 @@ func (e TurnEnd) String() string {
 type OwnState int
 
 const (
-	StateInterrupt OwnState = iota
-	StateLearning
-	StateOwned
-	StateReleasing
+	StateInterrupt OwnState = iota // the kernel runs receive work; an event wakes the worker
+	StateLearning                  // the same, and the handle is being learned
+	StateOwned                     // masked: receive work runs only inside Receive
+	StateReleasing                 // unmasked again, and not yet looked at once more
 )
 
 // String returns the name used in counters and on the status page.

@@ -33,6 +33,11 @@ type queue struct {
 	c         QueueCounters
 }
 
+func (q *queue) set(qc QueueConfig) {
+	q.high, q.low, q.timeoutNS = qc.High, qc.Low, int64(qc.Timeout)
+	q.spare = max(1, qc.Capacity-qc.High)
+}
+
 // room is how many packets a feeder may add now.
 func (q *queue) room() int { return max(q.high-q.src.Len(), q.allowance) }
 

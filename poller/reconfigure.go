@@ -8,22 +8,25 @@ func (s *Scheduler) SetQuota(id ReceiverID, q Quota) error {
 	if r == nil {
 		return fmt.Errorf("set the quota of source %d: %w", id, ErrNotFound)
 	}
-	if err := q.check("quota of " + r.name); err != nil {
+	if err := s.cfg.checkReceiver(r.name, ReceiverConfig{Quota: q}); err != nil {
 		return err
+	}
+	if q == Common {
+		q = s.cfg.Quota
 	}
 	r.quota = q
 	return nil
 }
 
-// SetQueue changes the marks and the timeout of a downstream queue; its capacity and feeders stay. A queue that is closed or bypassed
-// is judged by the new marks from the next round on. Settings that are refused leave the old ones in force.
+// SetQueue changes the capacity, marks and timeout of a downstream queue; its feeders stay. A queue that is closed is judged by the new
+// marks from the next round on, and by the new timeout from its next closure on. Settings that are refused leave the old ones in force.
 func (s *Scheduler) SetQueue(id QueueID, qc QueueConfig) error {
 	for _, q := range s.queues {
 		if q.id == id {
 			if err := s.cfg.checkQueue(q.name, qc); err != nil {
 				return err
 			}
-			q.high, q.low, q.timeoutNS = qc.High, qc.Low, int64(qc.Timeout)
+			q.set(qc)
 			return nil
 		}
 	}

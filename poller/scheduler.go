@@ -127,10 +127,8 @@ func (s *Scheduler) AddQueue(name string, q Queue, qc QueueConfig) (QueueID, err
 		}
 	}
 	s.lastID++
-	n := &queue{
-		id: QueueID(s.lastID), name: name, src: q,
-		high: qc.High, low: qc.Low, spare: max(1, qc.Capacity-qc.High), stuck: 1, timeoutNS: int64(qc.Timeout), feeders: slices.Clone(qc.Feeders),
-	}
+	n := &queue{id: QueueID(s.lastID), name: name, src: q, feeders: slices.Clone(qc.Feeders), stuck: 1}
+	n.set(qc)
 	s.queues = append(s.queues, n)
 	for _, r := range s.receivers {
 		if n.feeders == nil || slices.Contains(n.feeders, r.id) {
