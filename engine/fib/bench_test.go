@@ -6,8 +6,10 @@ import (
 	"net/netip"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/nettest"
 )
@@ -199,4 +201,31 @@ func TestResolveDoesNotAllocate(t *testing.T) {
 	table := watch(t, top)
 	reqs := []Request{{port1, nettest.AddrD0}, {port1, nettest.Addr6D0}, {port1, netip.MustParseAddr("10.0.2.77")}}
 	require.Zero(t, testing.AllocsPerRun(1000, func() { table.resolver.ask(reqs) }))
+}
+
+// BenchmarkVisible changes routes as fast as the kernel takes them and reports how long after its last answer a Snapshot has the last.
+func BenchmarkVisible(b *testing.B) {
+	top := nettest.T0(b)
+	table := watch(b, top)
+	operator := openOperator(b, top)
+	for _, burst := range []int{1, 10_000} {
+		b.Run(fmt.Sprintf("burst=%d", burst), func(b *testing.B) {
+			var lag time.Duration
+			for b.Loop() {
+				operator.addRoutes(b, 1, burst)
+				operator.addRoutes(b, 255, 1)
+				start := time.Now()
+				for table.Snapshot().Lookup4([4]byte{100, 255, 0, 0}) == nil {
+					runtime.Gosched()
+				}
+				lag += time.Since(start)
+				operator.change(b, unix.RTM_DELROUTE, 0, 255, 1)
+				for table.Snapshot().Lookup4([4]byte{100, 255, 0, 0}) != nil {
+					runtime.Gosched()
+				}
+			}
+			b.ReportMetric(float64(lag.Microseconds())/float64(b.N), "µs-lag")
+			b.ReportMetric(float64(table.Stats().Overruns), "overruns")
+		})
+	}
 }

@@ -16,8 +16,8 @@
 // A Snapshot never changes: a route that comes or goes makes a new one. The MAC of a neighbour does not go through snapshots: all
 // of them share one cell per neighbour, so the very next packet uses a new MAC. Nothing else in a Snapshot is shared with the writer.
 //
-// Updates are published when no more wait in the socket, at the latest after 5 ms or 4096 of them. A full resynchronisation is
-// published when it is complete; until then the last snapshot stays in force.
+// Updates are published when no more wait in the socket, in a burst every 5 ms. Reading everything again, after notifications were
+// lost, is published when it is complete; until then the last snapshot stays in force.
 //
 // # What is exact, and what is refused
 //

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gaissmai/bart"
+	"golang.org/x/sys/unix"
 )
 
 // work says what has to be read again from the kernel.
@@ -98,6 +99,32 @@ func newState(ports []PortRef) *state {
 		}
 	}
 	return s
+}
+
+// apply applies one notification.
+func (s *state) apply(m message) {
+	switch m.kind {
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		if u, ok := parseLink(m); ok {
+			s.link(u)
+		}
+	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+		if u, ok := parseAddr(m); ok {
+			s.addr(u)
+		}
+	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		if u, ok := parseNeigh(m); ok {
+			s.neigh(u)
+		}
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		if u, ok := parseRoute(m); ok {
+			s.route(u)
+		}
+	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
+		s.todo.rules = true
+	case unix.RTM_DELNEXTHOP:
+		s.todo.routes = [2]bool{true, true} // the routes through it go without a word
+	}
 }
 
 // snapshot returns the current state for everybody, the same as before when nothing has changed.

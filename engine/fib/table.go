@@ -2,9 +2,7 @@ package fib
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,8 +26,11 @@ type Config struct {
 	ReceiveBuffer int
 }
 
-// Stats counts what happened since Watch.
+// Stats tells how much there is now and counts what happened since Watch.
 type Stats struct {
+	Routes     int // prefixes with a route; Snapshot.Count tells the kinds apart
+	Neighbours int // on ports, known to the kernel
+
 	Updates         uint64        // notifications of the kernel
 	Overruns        uint64        // times that notifications were lost because the receive buffer was full
 	Resyncs         uint64        // times that everything was read again, the first time not counted
@@ -68,22 +69,7 @@ type Table struct {
 	err atomic.Pointer[error]
 }
 
-const (
-	defaultReceiveBuffer = 32 << 20
-
-	// A batch of updates is published after so many, or after so long. Publishing costs little, but a table that was published has to
-	// be copied where it changes, so a burst is cheaper in few batches.
-	maxBatch     = 4096
-	maxBatchTime = 5 * time.Millisecond
-
-	// Readings of the kernel's tables are at least this far apart, and at least four times as far as the last one took: a link that
-	// flaps beside a million routes must not keep a CPU busy.
-	minReadGap = 50 * time.Millisecond
-
-	maxBackoff  = 5 * time.Second
-	maxAttempts = 8 // at a dump that the kernel calls inconsistent
-	maxRereads  = 3 // distrust
-)
+const defaultReceiveBuffer = 32 << 20
 
 // Watch reads the tables of the calling thread's network namespace and follows them until Close or the end of ctx. Reading needs no
 // privilege; Resolve, and a receive buffer above net.core.rmem_max, need CAP_NET_ADMIN. The caller closes the Table.
@@ -98,13 +84,13 @@ func Watch(ctx context.Context, c Config) (*Table, error) {
 		return nil, fmt.Errorf("watch routes: %w", err)
 	}
 	for _, p := range t.state.ports {
-		if p.info.Ifindex == 0 {
+		if _, ok := t.state.links[p.info.Ifindex]; !ok {
 			t.closeConns()
 			return nil, fmt.Errorf("watch port %s: no such link in this network namespace: check the name", p.name)
 		}
 	}
-	t.drain(0)
-	t.publish()
+	t.notUntil = time.Now()
+	t.catchUp()
 	t.wg.Go(t.follow)
 	t.wg.Go(t.resolver.run)
 	t.stopCtx = context.AfterFunc(ctx, t.stop)
@@ -175,7 +161,14 @@ func (t *Table) Resolve(reqs []Request) { t.resolver.ask(reqs) }
 
 // Stats returns the counters.
 func (t *Table) Stats() Stats {
+	snapshot := t.Snapshot()
+	neighbours := 0
+	for _, table := range snapshot.neighbours {
+		neighbours += table.Size()
+	}
 	return Stats{
+		Routes:          snapshot.routes.Size(),
+		Neighbours:      neighbours,
 		Updates:         t.stats.updates.Load(),
 		Overruns:        t.stats.overruns.Load(),
 		Resyncs:         t.stats.resyncs.Load(),
@@ -216,286 +209,5 @@ func (t *Table) closeConns() {
 	}
 	if t.resolver != nil {
 		t.resolver.close()
-	}
-}
-
-// follow keeps the state in step with the kernel until the sockets are closed.
-func (t *Table) follow() {
-	for {
-		var deadline time.Time
-		if t.state.todo.any() {
-			deadline = t.notUntil
-		}
-		b, err := t.events.receive(true, deadline)
-		if errors.Is(err, os.ErrClosed) {
-			return
-		}
-		t.handle(b, err)
-		t.drain(maxBatchTime)
-		if t.state.todo.any() && !time.Now().Before(t.notUntil) {
-			if err := t.read(); errors.Is(err, os.ErrClosed) {
-				return
-			}
-			// What was notified before the reading is old. To publish between it and what followed would show the past.
-			t.drain(time.Second)
-			t.distrust()
-		}
-		t.publish()
-	}
-}
-
-// distrust asks for routes once more when some were deleted while they were read: a dump goes on where it was by counting entries, and
-// one that goes makes it skip another. Where routes never stand still it is done a few times only.
-func (t *Table) distrust() {
-	deleted := [2]bool{t.state.v4.deleted > 0, t.state.v6.deleted > 0}
-	t.state.v4.deleted, t.state.v6.deleted = 0, 0
-	if deleted == ([2]bool{}) || t.rereads == maxRereads {
-		t.rereads = 0
-		return
-	}
-	t.rereads++
-	for i, d := range deleted {
-		t.state.todo.routes[i] = t.state.todo.routes[i] || d
-	}
-}
-
-// drain handles what waits in the socket, until it is empty, maxBatch is reached or limit (0: none) has passed.
-func (t *Table) drain(limit time.Duration) {
-	start := time.Now()
-	for i := range maxBatch {
-		if limit > 0 && i%64 == 63 && time.Since(start) > limit {
-			return
-		}
-		b, err := t.events.receive(false, time.Time{})
-		if err == unix.EAGAIN || errors.Is(err, os.ErrClosed) {
-			return
-		}
-		t.handle(b, err)
-	}
-}
-
-// handle applies what receive returned.
-func (t *Table) handle(b []byte, err error) {
-	switch {
-	case err == nil:
-		t.apply(b)
-	case errors.Is(err, os.ErrDeadlineExceeded): // time to read
-	default:
-		// ENOBUFS: the socket was full. Whatever else goes wrong means the same: something was not heard.
-		t.stats.overruns.Add(1)
-		t.state.todo.all = true
-	}
-}
-
-// apply applies a datagram of notifications.
-func (t *Table) apply(b []byte) {
-	for m, rest, ok := nextMessage(b); ok; m, rest, ok = nextMessage(rest) {
-		t.stats.updates.Add(1)
-		t.state.apply(m)
-	}
-}
-
-// apply applies one notification.
-func (s *state) apply(m message) {
-	switch m.kind {
-	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
-		if u, ok := parseLink(m); ok {
-			s.link(u)
-		}
-	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
-		if u, ok := parseAddr(m); ok {
-			s.addr(u)
-		}
-	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
-		if u, ok := parseNeigh(m); ok {
-			s.neigh(u)
-		}
-	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
-		if u, ok := parseRoute(m); ok {
-			s.route(u)
-		}
-	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
-		s.todo.rules = true
-	case unix.RTM_DELNEXTHOP:
-		s.todo.routes = [2]bool{true, true} // the routes through it go without a word
-	}
-}
-
-// publish makes the state visible.
-func (t *Table) publish() {
-	d := t.state.dirty
-	next := t.state.snapshot()
-	if next == t.snapshot.Load() {
-		return
-	}
-	t.snapshot.Store(next)
-	if d.ports || d.own || d.rules {
-		select {
-		case t.changes <- struct{}{}:
-		default: // one is waiting already
-		}
-	}
-}
-
-// read does what todo says.
-func (t *Table) read() error {
-	start := time.Now()
-	todo := t.state.todo
-	err := t.readTodo(todo)
-	took := time.Since(start)
-	t.stats.lastRead.Store(int64(took))
-	if err != nil {
-		t.state.todo.all = true // who knows what was read and what not
-		t.stats.failures.Add(1)
-		t.backoff = min(max(2*t.backoff, minReadGap), maxBackoff)
-		t.notUntil = time.Now().Add(t.backoff)
-		t.err.Store(&err)
-		return err
-	}
-	t.err.Store(nil)
-	t.backoff = 0
-	t.notUntil = time.Now().Add(max(minReadGap, 4*took))
-	return nil
-}
-
-func (t *Table) readTodo(todo work) error {
-	if todo.all {
-		t.stats.resyncs.Add(1)
-		t.discard()
-		return t.readAll()
-	}
-	t.state.todo = work{}
-	if todo.routes[0] || todo.routes[1] {
-		t.stats.routeReads.Add(1)
-		if err := t.requests.barrier(); err != nil {
-			return fmt.Errorf("wait for changes of links: %w", err)
-		}
-	}
-	if todo.routes[0] {
-		if err := readRoutes(t, &t.state.v4, unix.AF_INET); err != nil {
-			return err
-		}
-	}
-	if todo.routes[1] {
-		if err := readRoutes(t, &t.state.v6, unix.AF_INET6); err != nil {
-			return err
-		}
-	}
-	if todo.rules {
-		return t.readRules()
-	}
-	return nil
-}
-
-// discard throws away what waits in the socket: the kernel sends nothing more to a socket that was full until it is empty.
-func (t *Table) discard() {
-	for {
-		if _, err := t.events.receive(false, time.Time{}); err == unix.EAGAIN || errors.Is(err, os.ErrClosed) {
-			return
-		}
-	}
-}
-
-// readAll reads every table.
-func (t *Table) readAll() error {
-	s := t.state
-	var links []linkUpdate
-	err := t.dump("links", unix.RTM_GETLINK, unix.AF_UNSPEC, unix.SizeofIfInfomsg,
-		func() { links = links[:0] },
-		func(m message) {
-			if u, ok := parseLink(m); ok {
-				links = append(links, u)
-			}
-		})
-	if err != nil {
-		return err
-	}
-	s.readLinks(links)
-	s.todo = work{} // what the links asked for comes now
-
-	var addrs []addrUpdate
-	err = t.dump("addresses", unix.RTM_GETADDR, unix.AF_UNSPEC, unix.SizeofIfAddrmsg,
-		func() { addrs = addrs[:0] },
-		func(m message) {
-			if u, ok := parseAddr(m); ok {
-				addrs = append(addrs, u)
-			}
-		})
-	if err != nil {
-		return err
-	}
-	s.readAddrs(addrs)
-
-	err = t.dump("neighbours", unix.RTM_GETNEIGH, unix.AF_UNSPEC, unix.SizeofNdMsg,
-		func() { s.cellGen++ },
-		func(m message) {
-			if u, ok := parseNeigh(m); ok {
-				s.neigh(u)
-			}
-		})
-	if err != nil {
-		return err
-	}
-	s.sweepNeighbours()
-
-	if err := readRoutes(t, &s.v4, unix.AF_INET); err != nil {
-		return err
-	}
-	if err := readRoutes(t, &s.v6, unix.AF_INET6); err != nil {
-		return err
-	}
-	return t.readRules()
-}
-
-// readRoutes reads the routes of one family.
-func readRoutes[K ribKey](t *Table, f *family[K], af uint8) error {
-	err := t.dump("routes", unix.RTM_GETROUTE, af, unix.SizeofRtMsg,
-		func() { f.gen++ },
-		func(m message) {
-			if u, ok := parseRoute(m); ok && m.body[0] == af {
-				u.at = read
-				t.state.route(u)
-			}
-		})
-	if err != nil {
-		return err
-	}
-	sweepRoutes(t.state, f)
-	return nil
-}
-
-// readRules reads the policy rules. A kernel without policy routing has none.
-func (t *Table) readRules() error {
-	var rules []Rule
-	var plain []bool
-	for _, af := range [...]uint8{unix.AF_INET, unix.AF_INET6} {
-		err := t.dump("policy rules", unix.RTM_GETRULE, af, sizeofFibRuleHdr,
-			func() {},
-			func(m message) {
-				if r, p, ok := parseRule(m); ok && m.body[0] == af {
-					rules, plain = append(rules, r), append(plain, p)
-				}
-			})
-		if err != nil && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EAFNOSUPPORT) {
-			return err
-		}
-	}
-	t.state.setRules(foreignRules(rules, plain))
-	return nil
-}
-
-// dump reads one table, again from start when it changed meanwhile. When it never stands still, the last attempt has to do: what it
-// may have missed is being notified.
-func (t *Table) dump(what string, kind uint16, family uint8, headerLen int, start func(), f func(message)) error {
-	for attempt := 1; ; attempt++ {
-		start()
-		err := t.requests.dump(kind, family, headerLen, f)
-		if err == errInterrupted && attempt < maxAttempts {
-			continue
-		}
-		if err != nil && err != errInterrupted {
-			return fmt.Errorf("read %s: %w", what, err)
-		}
-		return nil
 	}
 }

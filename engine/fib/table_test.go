@@ -24,7 +24,7 @@ const (
 )
 
 // watch follows the router of T0 with r0 and r1 as ports.
-func watch(t *testing.T, top *nettest.Topology, change ...func(*Config)) *Table {
+func watch(t testing.TB, top *nettest.Topology, change ...func(*Config)) *Table {
 	t.Helper()
 	c := Config{Ports: []PortRef{{Index: port1, Name: "r1"}, {Index: port0, Name: "r0"}}}
 	for _, f := range change {
@@ -454,7 +454,7 @@ type operator struct {
 	ifindex int
 }
 
-func openOperator(t *testing.T, top *nettest.Topology) *operator {
+func openOperator(t testing.TB, top *nettest.Topology) *operator {
 	t.Helper()
 	o := &operator{}
 	l, err := top.Rtr.Link("r1")
@@ -469,12 +469,12 @@ func openOperator(t *testing.T, top *nettest.Topology) *operator {
 }
 
 // addRoutes adds num host routes from 100.net.0.0 up, in few system calls.
-func (o *operator) addRoutes(t *testing.T, net byte, num int) {
+func (o *operator) addRoutes(t testing.TB, net byte, num int) {
 	t.Helper()
 	o.change(t, unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, net, num)
 }
 
-func (o *operator) change(t *testing.T, kind, flags uint16, net byte, num int) {
+func (o *operator) change(t testing.TB, kind, flags uint16, net byte, num int) {
 	t.Helper()
 	var batch []byte
 	for i := range num {

@@ -1,0 +1,119 @@
+package fib
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// A burst of updates is published this often. Publishing costs little, but a table that was published has to be copied where it
+	// changes, so a burst is cheaper in few batches; and nobody notices 5 ms on top of what a routing protocol takes.
+	maxBatchTime = 5 * time.Millisecond
+
+	// What arrives while the tables are read is caught up with for at most so long before the result is shown.
+	maxCatchUp = time.Second
+
+	maxRereads = 3 // distrust
+)
+
+// follow keeps the state in step with the kernel until the sockets are closed.
+func (t *Table) follow() {
+	for {
+		var deadline time.Time
+		if t.state.todo.any() {
+			deadline = t.notUntil
+		}
+		b, err := t.events.receive(true, deadline)
+		if errors.Is(err, os.ErrClosed) {
+			return
+		}
+		t.handle(b, err)
+		t.drain(maxBatchTime)
+		if !t.state.todo.all { // then what we have is in order, if not the whole truth: a link is down, its routes are still to go
+			t.publish()
+		}
+		if t.state.todo.any() && !time.Now().Before(t.notUntil) {
+			if err := t.read(); errors.Is(err, os.ErrClosed) {
+				return
+			} else if err != nil {
+				continue // half read is not shown
+			}
+			t.catchUp()
+		}
+	}
+}
+
+// catchUp follows a reading of the tables. What was notified before it and is handled only now is old: to publish halfway through would
+// show the past.
+func (t *Table) catchUp() {
+	t.drain(maxCatchUp)
+	t.distrust()
+	t.publish()
+}
+
+// distrust asks for routes once more when some were deleted while they were read: a dump goes on where it was by counting entries, and
+// one that goes makes it skip another. Where routes never stand still it is done a few times only.
+func (t *Table) distrust() {
+	deleted := [2]bool{t.state.v4.deleted > 0, t.state.v6.deleted > 0}
+	t.state.v4.deleted, t.state.v6.deleted = 0, 0
+	if deleted == ([2]bool{}) || t.rereads == maxRereads {
+		t.rereads = 0
+		return
+	}
+	t.rereads++
+	for i, d := range deleted {
+		t.state.todo.routes[i] = t.state.todo.routes[i] || d
+	}
+}
+
+// drain handles what waits in the socket, until it is empty or limit has passed.
+func (t *Table) drain(limit time.Duration) {
+	start := time.Now()
+	for i := 1; i%16 != 0 || time.Since(start) < limit; i++ {
+		b, err := t.events.receive(false, time.Time{})
+		if err == unix.EAGAIN || errors.Is(err, os.ErrClosed) {
+			return
+		}
+		t.handle(b, err)
+	}
+}
+
+// handle applies what receive returned.
+func (t *Table) handle(b []byte, err error) {
+	switch {
+	case err == nil:
+		t.apply(b)
+	case errors.Is(err, os.ErrDeadlineExceeded): // time to read
+	default:
+		// ENOBUFS: the socket was full. Whatever else goes wrong means the same: something was not heard.
+		t.stats.overruns.Add(1)
+		t.state.todo.all = true
+	}
+}
+
+// apply applies a datagram of notifications.
+func (t *Table) apply(b []byte) {
+	for m, rest, ok := nextMessage(b); ok; m, rest, ok = nextMessage(rest) {
+		t.stats.updates.Add(1)
+		t.state.apply(m)
+	}
+}
+
+// publish makes the state visible.
+func (t *Table) publish() {
+	d := t.state.dirty
+	next := t.state.snapshot()
+	if next == t.snapshot.Load() {
+		return
+	}
+	t.snapshot.Store(next)
+	if d.ports || d.own || d.rules {
+		select {
+		case t.changes <- struct{}{}:
+		default: // one is waiting already
+		}
+	}
+}
