@@ -219,6 +219,7 @@ func BenchmarkVisible(b *testing.B) {
 					runtime.Gosched()
 				}
 				lag += time.Since(start)
+				operator.change(b, unix.RTM_DELROUTE, 0, 1, burst)
 				operator.change(b, unix.RTM_DELROUTE, 0, 255, 1)
 				for table.Snapshot().Lookup4([4]byte{100, 255, 0, 0}) != nil {
 					runtime.Gosched()
