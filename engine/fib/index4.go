@@ -8,39 +8,78 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// index4 answers IPv4 lookups in three loads and a short search: what bart's trie does with its nodes, spread over one array per /8.
-// It is made from the trie and never changes; an update copies the block it falls into.
+// index4 answers IPv4 lookups: what bart's trie does with its nodes, in one array per /8. Most need only the 32 bytes of their slot, so
+// the slots that a large table's traffic uses lie in the cache, and an address whose slot does not costs one wait for memory. The index is
+// made from the trie and never changes; an update copies the block it falls into.
 //
 //	10.1.2.3   blocks[10] ──► slots[1] = 10.1.0.0/16
 //	                            cover   the route of the longest prefix of at most 16 bits
-//	                            spans   where longer prefixes begin and end: 0:cover  2.0:r  2.128:q  3.0:cover
-//	                                                                                  └─ the last that begins at or before 2.3
+//	                            runs    where longer prefixes begin and end, by third byte:  0:cover  2:r  3:cover  7:q  9:cover
+//	                                                                                                  └─ the last that begins at or before 2
+//	                          spans[1]  the same by the last two bytes, for slots with more than eight runs or with prefixes beyond /24
 type index4 struct {
 	blocks [256]*block4 // by the first byte of the address
+	routes []*Route     // by run
 }
 
 type block4 struct {
-	slots [256]slot4 // by the second byte
+	slots [256]slot4  // by the second byte
+	spans [256][]span // of slots without runs: in the order of start, the first at 0
 }
 
+// slot4 has exactly half a cache line.
 type slot4 struct {
-	cover *Route // nil = no route
-	spans []span // in the order of start, the first at 0; empty = cover everywhere
+	starts uint64 // where runs begin, ascending from the lowest byte, the first at 0; or noRuns
+	runs   [8]run // what holds from there on; the last one again in unused places, which start at 255
+	cover  *Route // nil = no route
 }
+
+// noRuns in starts says that the answer is in block4.spans.
+const noRuns = 1<<64 - 1
+
+// run is an index into index4.routes.
+type run uint16
+
+const (
+	runCover run = iota // the slot's cover, so that a change of a short prefix need not touch what is below it
+	runNone             // no route
+	firstRun            // from here on: hopID + firstRun
+	maxRun   = 1<<16 - 1
+)
 
 // span is what holds from start (the lower 16 bits of an address) to the next span.
 type span struct {
 	start uint16
-	cover bool // the slot's cover in place of route, so that a change of a short prefix need not touch the spans below it
+	cover bool // as runCover
 	route *Route
 }
 
 func (x *index4) lookup(dst [4]byte) *Route {
-	slot := &x.blocks[dst[0]].slots[dst[1]]
-	spans := slot.spans
-	if len(spans) == 0 {
-		return slot.cover
+	block := x.blocks[dst[0]]
+	slot := &block.slots[dst[1]]
+	if slot.starts == noRuns {
+		return block.lookup(dst)
 	}
+	if r := slot.runs[(numUpTo(slot.starts, dst[2])-1)&7]; r != runCover {
+		return x.routes[r]
+	}
+	return slot.cover
+}
+
+// numUpTo returns how many of the eight bytes of word are at most b. It has no branch: into which run an address falls cannot be
+// predicted, and a wrong guess would cost more than the search.
+func numUpTo(word uint64, b uint8) int {
+	const low, high = 0x0101010101010101, 0x8080808080808080
+	all := uint64(b) * low
+	// The top bit of each byte says whether its lower seven bits are at most those of b; no borrow leaves a byte.
+	upTo := (all | high) - word&^high
+	// It decides where the top bits of both are equal; else the one that has none is smaller.
+	return bits.OnesCount64((all&^word | ^(all^word)&upTo) & high)
+}
+
+// lookup searches the spans of a slot.
+func (b *block4) lookup(dst [4]byte) *Route {
+	spans := b.spans[dst[1]]
 	low := binary.BigEndian.Uint16(dst[2:])
 	at := 0
 	for n := len(spans); n > 1; {
@@ -53,8 +92,11 @@ func (x *index4) lookup(dst [4]byte) *Route {
 	if s := &spans[at]; !s.cover {
 		return s.route
 	}
-	return slot.cover
+	return b.slots[dst[1]].cover
 }
+
+// warm reads what lookup will read first.
+func (x *index4) warm(dst [4]byte) uint64 { return x.blocks[dst[0]].slots[dst[1]].starts }
 
 // indexer keeps an index4 in step with a trie. One goroutine uses it.
 type indexer struct {
@@ -69,6 +111,9 @@ type bitmap [1 << 16 / 64]uint64
 
 func newIndexer() *indexer {
 	empty := &block4{}
+	for i := range empty.slots {
+		empty.slots[i].set(nil)
+	}
 	x := &indexer{index: &index4{}}
 	for i := range x.index.blocks {
 		x.index.blocks[i] = empty
@@ -90,41 +135,78 @@ func (x *indexer) changed(p netip.Prefix) {
 	}
 }
 
-// publish brings the index in step with the trie and returns it; it never changes from now on.
-func (x *indexer) publish(table *bart.Table[*Route]) *index4 {
+// publish brings the index in step with the trie and returns it; it never changes from now on. hops are those of all routes in the trie.
+func (x *indexer) publish(table *bart.Table[*Route], hops []hop) *index4 {
 	index := *x.index
 	any := false
 	for w := range x.covers {
 		for dirty := x.covers[w] | x.spans[w]; dirty != 0; dirty &= dirty - 1 {
 			bit := bits.TrailingZeros64(dirty)
-			slot := x.slot(&index, w*64+bit)
-			p := netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(w >> 2), byte(w<<6 | bit)}), 16)
+			block, slot := x.block(&index, w>>2), w&3<<6|bit
+			p := netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(w >> 2), byte(slot)}), 16)
 			if x.covers[w]&(1<<bit) != 0 {
-				slot.cover, _ = table.LookupPrefix(p)
+				block.slots[slot].cover, _ = table.LookupPrefix(p)
 			}
 			if x.spans[w]&(1<<bit) != 0 {
-				slot.spans = makeSpans(table, p)
+				block.setSpans(slot, makeSpans(table, p))
 			}
 			any = true
 		}
 		x.covers[w], x.spans[w] = 0, 0
 	}
 	if any {
+		index.routes = make([]*Route, int(firstRun)+len(hops))
+		for id, h := range hops {
+			index.routes[int(firstRun)+id] = h.route
+		}
 		x.index = &index
 		x.own = [256]bool{}
 	}
 	return x.index
 }
 
-// slot returns a slot that may be written.
-func (x *indexer) slot(index *index4, number int) *slot4 {
-	b := number >> 8
-	if !x.own[b] {
-		block := *index.blocks[b]
-		index.blocks[b] = &block
-		x.own[b] = true
+// block returns a block that may be written.
+func (x *indexer) block(index *index4, number int) *block4 {
+	if !x.own[number] {
+		block := *index.blocks[number]
+		index.blocks[number] = &block
+		x.own[number] = true
 	}
-	return &index.blocks[b].slots[number&255]
+	return index.blocks[number]
+}
+
+// setSpans stores what holds below a slot, as runs if possible.
+func (b *block4) setSpans(slot int, spans []span) {
+	b.spans[slot] = nil
+	if !b.slots[slot].set(spans) {
+		b.slots[slot].starts = noRuns
+		b.spans[slot] = spans
+	}
+}
+
+// set makes runs of spans, none meaning cover everywhere. It returns false when they are too many, begin within a /24, or a hop has a
+// higher number than a run can name.
+func (s *slot4) set(spans []span) bool {
+	if len(spans) > len(s.runs) {
+		return false
+	}
+	s.starts, s.runs = noRuns&^0xff, [8]run{}
+	for i, span := range spans {
+		r := runCover
+		switch {
+		case span.start&0xff != 0 || span.route != nil && span.route.hop > maxRun-hopID(firstRun):
+			return false
+		case span.route != nil:
+			r = firstRun + run(span.route.hop)
+		case !span.cover:
+			r = runNone
+		}
+		s.starts = s.starts&^(0xff<<(8*i)) | uint64(span.start>>8)<<(8*i)
+		for j := i; j < len(s.runs); j++ {
+			s.runs[j] = r
+		}
+	}
+	return true
 }
 
 // makeSpans returns the spans of the prefixes below a /16, none when there are none.

@@ -48,6 +48,7 @@ func NewSnapshot(l Literal) *Snapshot {
 		s.neighbour(n.Port, n.Addr).word.Store(n.word())
 	}
 	index := newIndexer()
+	var hops []hop
 	shared := map[Route]*Route{}
 	for _, r := range l.Routes {
 		route := r.Route
@@ -55,7 +56,10 @@ func NewSnapshot(l Literal) *Snapshot {
 			route.Next = s.neighbour(route.Egress, route.Via)
 		}
 		if shared[route] == nil {
-			shared[route] = &route
+			made := route
+			made.hop = hopID(len(hops))
+			shared[route] = &made
+			hops = append(hops, hop{route: &made})
 		}
 		s.routes.Insert(r.Prefix, shared[route])
 		if r.Prefix.Addr().Is4() {
@@ -63,7 +67,7 @@ func NewSnapshot(l Literal) *Snapshot {
 		}
 		s.counts[route.Kind]++
 	}
-	s.index = index.publish(s.routes)
+	s.index = index.publish(s.routes, hops)
 	return s
 }
 

@@ -62,4 +62,6 @@ type Route struct {
 	Via     netip.Addr // gateway, also IPv6 for an IPv4 route; invalid = the destination is on the link
 	Next    *Neighbour // of Via on Egress; nil unless Forward with a valid Via
 	MTU     int        // the route's own MTU in bytes, to be used where it is less than the port's; 0 = none
+
+	hop hopID // its own, for index4
 }

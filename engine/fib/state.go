@@ -134,7 +134,7 @@ func (s *state) snapshot() *Snapshot {
 	}
 	next := &Snapshot{
 		routes: s.routes.publish(),
-		index:  s.index.publish(s.routes.table),
+		index:  s.index.publish(s.routes.table, s.hops.list),
 		counts: s.counts,
 		rules:  s.rules,
 	}

@@ -188,11 +188,10 @@ func coverFamily[K ribKey](s *state, f *family[K], k K) {
 // hold returns the hop for spec and counts one more candidate that has it.
 func (s *state) hold(spec hopSpec) hopID {
 	id, made := s.hops.get(spec)
-	h := &s.hops.list[id]
 	if made {
-		s.compile(h)
+		s.compile(id)
 	}
-	h.refs++
+	s.hops.list[id].refs++
 	return id
 }
 
@@ -206,12 +205,13 @@ func (s *state) release(id hopID) {
 }
 
 // compile makes the Route of a hop.
-func (s *state) compile(h *hop) {
+func (s *state) compile(id hopID) {
+	h := &s.hops.list[id]
 	spec := h.spec
 	if spec.kind == noneKind {
 		return
 	}
-	h.route = &Route{Kind: spec.kind, Reason: spec.reason, Egress: -1, Ifindex: spec.ifindex, Via: spec.via, MTU: spec.mtu}
+	h.route = &Route{Kind: spec.kind, Reason: spec.reason, Egress: -1, Ifindex: spec.ifindex, Via: spec.via, MTU: spec.mtu, hop: id}
 	if spec.kind != Forward {
 		return
 	}
@@ -245,7 +245,7 @@ func (s *state) recompile() {
 	for id := range s.hops.list {
 		if h := &s.hops.list[id]; h.refs > 0 {
 			s.dropCell(h)
-			s.compile(h)
+			s.compile(hopID(id))
 		}
 	}
 	s.routes = newCOW[*Route]()
