@@ -45,9 +45,20 @@ func fold(acc uint64) uint16 {
 	return uint16(acc>>16 + acc&0xffff)
 }
 
+// sumHeader is sum for an IPv4 header without options.
+func sumHeader(h *[ipv4MinHeaderLen]byte) uint64 {
+	a, b := binary.BigEndian.Uint64(h[0:]), binary.BigEndian.Uint64(h[8:])
+	return a>>32 + a&0xffffffff + b>>32 + b&0xffffffff + uint64(binary.BigEndian.Uint32(h[16:]))
+}
+
+// sumAddresses is the sum of the addresses of an IPv4 header.
+func sumAddresses(h *[ipv4MinHeaderLen]byte) uint64 {
+	return uint64(binary.BigEndian.Uint32(h[12:])) + uint64(binary.BigEndian.Uint32(h[16:]))
+}
+
 // decrementTTL lowers the TTL of the IPv4 header h by one and adjusts its checksum incrementally (RFC 1624, equation 3). The TTL is
 // the high byte of its word, so the word falls by 0x0100 and the checksum rises by as much.
-func decrementTTL(h []byte) {
+func decrementTTL(h *[ipv4MinHeaderLen]byte) {
 	h[8]--
 	check := uint32(binary.BigEndian.Uint16(h[10:])) + 0x0100
 	binary.BigEndian.PutUint16(h[10:], uint16(check+check>>16))

@@ -48,7 +48,7 @@ func TestDecrementTTLEqualsRecomputing(t *testing.T) {
 		h[8] |= 1 // a TTL of 0 is never decremented
 		binary.BigEndian.PutUint16(h[10:], 0)
 		binary.BigEndian.PutUint16(h[10:], ^fold(sum(h, 0)))
-		decrementTTL(h)
+		decrementTTL((*[ipv4MinHeaderLen]byte)(h))
 		require.EqualValues(t, 0xffff, fold(sum(h, 0)), "%x", h)
 	}
 }

@@ -13,14 +13,12 @@ func newFIFO(size int) fifo { return fifo{slots: make([]queues.Desc, size)} }
 
 func (f *fifo) len() int { return int(f.next - f.first) }
 
-// push appends d; false means full.
-func (f *fifo) push(d queues.Desc) bool {
-	if f.len() == len(f.slots) {
-		return false
-	}
+func (f *fifo) full() bool { return f.len() == len(f.slots) }
+
+// push appends d to a queue that is not full.
+func (f *fifo) push(d queues.Desc) {
 	f.slots[f.next&uint32(len(f.slots)-1)] = d
 	f.next++
-	return true
 }
 
 // head returns the oldest descriptors, at most max and as many as lie in one piece; valid until the next push.

@@ -18,25 +18,27 @@ const (
 	protoHopByHop = 0
 	protoTCP      = 6
 	protoUDP      = 17
-	protoRouting  = 43
 	protoDestOpts = 60
 )
 
-// hop is the outcome of the decision on one packet.
+// hop is the outcome of the decision on one packet. It has four small fields, since the compiler keeps larger structs in memory, which
+// costs more than the route lookup.
 type hop struct {
 	// reason is forwarded, or why the packet is dropped.
 	reason Reason
-	// egress is the index of the port the packet leaves through.
+	// ask says that the kernel should look for the next hop (see nextHopAddr): its MAC is not known (reason is
+	// DropNeighbourUnresolved), or it was not verified for a while (forwarded).
+	ask bool
+	// egress is the index of the port the packet leaves through, once a route has said so.
 	egress int
 	// length is what the frame is cut to: the padding behind a short IP packet never leaks.
 	length int
-	// unresolved is the address to resolve on egress when reason is DropNeighbourUnresolved.
-	unresolved netip.Addr
 }
 
 // forward decides where the frame goes and rewrites it for its next hop: parse, route, neighbour, rewrite, in the order of the
-// kernel's ip_rcv and ip_forward. It changes the frame only when it returns forwarded. partial says that the ingress delivers locally
-// produced segments with partial checksums (see completeChecksum).
+// kernel's ip_rcv and ip_forward (ip6_rcv_core and ip6_forward), so that a packet with two faults gets the kernel's answer. It changes
+// the frame only when it returns forwarded. partial says that the ingress delivers locally produced segments with partial checksums
+// (see completeChecksum).
 //
 // It is a pure function of its arguments and allocates nothing on any branch.
 func forward(frame []byte, partial bool, table *fib.Snapshot) hop {
@@ -57,47 +59,54 @@ func forwardIPv4(frame []byte, partial bool, table *fib.Snapshot) hop {
 		return hop{reason: DropMalformedHeader}
 	}
 	ip := frame[ethHeaderLen:]
-	headerLen := int(ip[0]&0x0f) * 4
-	if ip[0]>>4 != 4 || headerLen < ipv4MinHeaderLen || headerLen > len(ip) {
+	header := (*[ipv4MinHeaderLen]byte)(ip)
+	headerLen := int(header[0]&0x0f) * 4
+	if header[0]>>4 != 4 || headerLen < ipv4MinHeaderLen || headerLen > len(ip) {
 		return hop{reason: DropMalformedHeader}
 	}
-	total := int(binary.BigEndian.Uint16(ip[2:]))
+	check := sumHeader(header)
+	if headerLen != ipv4MinHeaderLen {
+		check = sum(ip[ipv4MinHeaderLen:headerLen], check)
+	}
+	if fold(check) != 0xffff {
+		return hop{reason: DropBadChecksum}
+	}
+	total := int(binary.BigEndian.Uint16(header[2:]))
 	if total < headerLen || total > len(ip) {
 		return hop{reason: DropMalformedLength}
 	}
-	ip = ip[:total]
-	if fold(sum(ip[:headerLen], 0)) != 0xffff {
-		return hop{reason: DropBadChecksum}
+	src, dst := [4]byte(header[12:]), [4]byte(header[16:])
+	if neverForwarded(src) {
+		return hop{reason: DropMartianSource}
+	}
+	if neverForwarded(dst) {
+		return hop{reason: DropMartianDestination}
+	}
+	route := table.Lookup4(dst)
+	if reason := refuse(route); reason != forwarded {
+		return hop{reason: reason}
 	}
 	if headerLen != ipv4MinHeaderLen {
 		return hop{reason: DropOptions}
 	}
-	src, dst := [4]byte(ip[12:16]), [4]byte(ip[16:20])
-	if martianIPv4Source(src) {
-		return hop{reason: DropMartianSource}
-	}
-	if dst[0] == 0 || dst[0] == 127 || dst[0] >= 224 {
-		return hop{reason: DropMartianDestination}
-	}
-	if ip[8] <= 1 {
+	if header[8] <= 1 {
 		return hop{reason: DropTTLExpired}
 	}
-	h := nextHop(frame, netip.AddrFrom4(dst), total, table)
+	h := nextHop(frame, route, netip.AddrFrom4(dst), total, table)
 	if h.reason != forwarded {
 		return h
 	}
-	decrementTTL(ip)
+	decrementTTL(header)
 	// A partial checksum is never left on a fragment: the kernel completes it before it cuts.
-	if partial && binary.BigEndian.Uint16(ip[6:])&0x3fff == 0 {
-		completeChecksum(ip[ipv4MinHeaderLen:], ip[9], sum(ip[12:20], 0))
+	if partial && binary.BigEndian.Uint16(header[6:])&0x3fff == 0 {
+		completeChecksum(ip[ipv4MinHeaderLen:total], header[9], sumAddresses(header))
 	}
 	return h
 }
 
-// martianIPv4Source reports whether src is an address that no packet on the wire may come from (RFC 1812, 5.3.7).
-func martianIPv4Source(src [4]byte) bool {
-	return src[0] == 0 || src[0] == 127 || src[0] >= 224
-}
+// neverForwarded reports whether no packet on the wire may come from or go to an address: "this" network, loopback, multicast, class E
+// and broadcast (RFC 1812, 4.2.2.11 and 5.3.7; RFC 6890). Linux is more lenient with 0.0.0.0/8 but for 0.0.0.0, and with class E.
+func neverForwarded(a [4]byte) bool { return a[0] == 0 || a[0] == 127 || a[0] >= 224 }
 
 func forwardIPv6(frame []byte, partial bool, table *fib.Snapshot) hop {
 	if len(frame) < ethHeaderLen+ipv6HeaderLen {
@@ -107,36 +116,49 @@ func forwardIPv6(frame []byte, partial bool, table *fib.Snapshot) hop {
 	if ip[0]>>4 != 6 {
 		return hop{reason: DropMalformedHeader}
 	}
+	src, dst := netip.AddrFrom16([16]byte(ip[8:24])), netip.AddrFrom16([16]byte(ip[24:40]))
+	if neverForwardedIPv6(src) {
+		return hop{reason: DropMartianSource}
+	}
+	if neverForwardedIPv6(dst) {
+		return hop{reason: DropMartianDestination}
+	}
 	total := ipv6HeaderLen + int(binary.BigEndian.Uint16(ip[4:]))
 	if total > len(ip) {
 		return hop{reason: DropMalformedLength}
-	}
-	ip = ip[:total]
-	src, dst := netip.AddrFrom16([16]byte(ip[8:24])), netip.AddrFrom16([16]byte(ip[24:40]))
-	switch {
-	case src.IsMulticast() || src.IsUnspecified() || src.IsLoopback():
-		return hop{reason: DropMartianSource}
-	case dst.IsMulticast() || dst.IsUnspecified() || dst.IsLoopback() || dst.Is4In6():
-		return hop{reason: DropMartianDestination}
-	case src.IsLinkLocalUnicast() || dst.IsLinkLocalUnicast():
-		return hop{reason: DropScope}
 	}
 	next := ip[6]
 	if next == protoHopByHop {
 		return hop{reason: DropHopByHop}
 	}
+	if dst.IsLinkLocalUnicast() {
+		return hop{reason: DropScope}
+	}
+	route := table.Lookup(dst)
+	if reason := refuse(route); reason != forwarded {
+		return hop{reason: reason}
+	}
 	if ip[7] <= 1 {
 		return hop{reason: DropTTLExpired}
 	}
-	h := nextHop(frame, dst, total, table)
+	if src.IsLinkLocalUnicast() {
+		return hop{reason: DropScope}
+	}
+	h := nextHop(frame, route, dst, total, table)
 	if h.reason != forwarded {
 		return h
 	}
 	ip[7]--
 	if partial {
-		completeIPv6(ip, next)
+		completeIPv6(ip[:total], next)
 	}
 	return h
+}
+
+// neverForwardedIPv6 reports whether no packet on the wire may come from or go to an address through a router's unicast tables:
+// multicast, unspecified, loopback, and IPv4-mapped, which stand for something else inside hosts.
+func neverForwardedIPv6(a netip.Addr) bool {
+	return a.IsMulticast() || a.IsUnspecified() || a.IsLoopback() || a.Is4In6()
 }
 
 // completeIPv6 finds the TCP or UDP segment behind destination options and completes its checksum. Behind a routing header the
@@ -154,41 +176,14 @@ func completeIPv6(ip []byte, next byte) {
 	}
 }
 
-// nextHop routes dst, checks that the egress takes a packet of length bytes, and writes the MAC addresses.
-func nextHop(frame []byte, dst netip.Addr, length int, table *fib.Snapshot) hop {
-	route := table.Lookup(dst)
+// refuse says why a route does not lead through a port; forwarded if it does.
+func refuse(route *fib.Route) Reason {
 	if route == nil {
-		return hop{reason: DropNoRoute}
+		return DropNoRoute
 	}
-	if route.Kind != fib.Forward {
-		return hop{reason: reasonOfKind(route.Kind)}
-	}
-	out := table.Port(route.Egress)
-	if !out.Up {
-		return hop{reason: DropEgressDown, egress: route.Egress}
-	}
-	if length > out.MTU || (route.MTU != 0 && length > route.MTU) {
-		return hop{reason: DropTooBig, egress: route.Egress}
-	}
-	neighbour, address := route.Next, route.Via
-	if neighbour == nil && !address.IsValid() {
-		neighbour, address = table.Neighbour(route.Egress, dst), dst
-	}
-	if neighbour == nil {
-		return hop{reason: DropNeighbourUnresolved, egress: route.Egress, unresolved: address}
-	}
-	mac, ok := neighbour.MAC()
-	if !ok {
-		return hop{reason: DropNeighbourUnresolved, egress: route.Egress, unresolved: address}
-	}
-	binary.BigEndian.PutUint32(frame, uint32(mac>>16))
-	binary.BigEndian.PutUint16(frame[4:], uint16(mac))
-	copy(frame[6:12], out.MAC[:])
-	return hop{egress: route.Egress, length: ethHeaderLen + length}
-}
-
-func reasonOfKind(k fib.Kind) Reason {
-	switch k {
+	switch route.Kind {
+	case fib.Forward:
+		return forwarded
 	case fib.Local, fib.Broadcast:
 		return DropToHost
 	case fib.Multicast:
@@ -203,4 +198,54 @@ func reasonOfKind(k fib.Kind) Reason {
 		return DropEgressNotAPort
 	}
 	return DropUnsupportedRoute
+}
+
+// nextHop checks that the egress takes a packet of length bytes, finds the MAC of the gateway or of dst, and writes the MAC addresses.
+func nextHop(frame []byte, route *fib.Route, dst netip.Addr, length int, table *fib.Snapshot) hop {
+	out := table.Port(route.Egress)
+	if !out.Up {
+		return hop{reason: DropEgressDown, egress: route.Egress}
+	}
+	if length > out.MTU || (route.MTU != 0 && length > route.MTU) {
+		return hop{reason: DropTooBig, egress: route.Egress}
+	}
+	neighbour := route.Next
+	if neighbour == nil {
+		neighbour = table.Neighbour(route.Egress, dst)
+	}
+	if neighbour == nil {
+		return hop{reason: DropNeighbourUnresolved, ask: true, egress: route.Egress}
+	}
+	mac, ok := neighbour.MAC()
+	if !ok {
+		return hop{reason: DropNeighbourUnresolved, ask: true, egress: route.Egress}
+	}
+	binary.BigEndian.PutUint32(frame, uint32(mac>>16))
+	binary.BigEndian.PutUint16(frame[4:], uint16(mac))
+	copy(frame[6:12], out.MAC[:])
+	return hop{ask: neighbour.Stale(), egress: route.Egress, length: ethHeaderLen + length}
+}
+
+// warm reads what forward will wait for: the frame's header and the place of its route. Called for a whole batch first, it makes the
+// packets wait for memory together and not one after the other. Only whoever uses the result has it done.
+func warm(frame []byte, table *fib.Snapshot) uint64 {
+	if len(frame) < ethHeaderLen+ipv4MinHeaderLen || binary.BigEndian.Uint16(frame[12:]) != etherIPv4 {
+		return 0
+	}
+	return table.Warm4([4]byte(frame[ethHeaderLen+16:]))
+}
+
+// nextHopAddr returns whose MAC a packet needs for which forward returned ask: the route's gateway or, on the link, its destination.
+// forward does not return it because it is needed for very few packets.
+func nextHopAddr(frame []byte, table *fib.Snapshot) netip.Addr {
+	var dst netip.Addr
+	if ip := frame[ethHeaderLen:]; ip[0]>>4 == 4 {
+		dst = netip.AddrFrom4([4]byte(ip[16:]))
+	} else {
+		dst = netip.AddrFrom16([16]byte(ip[24:]))
+	}
+	if via := table.Lookup(dst).Via; via.IsValid() {
+		return via
+	}
+	return dst
 }

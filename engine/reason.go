@@ -8,28 +8,24 @@ type Reason uint8
 // test for it at no cost.
 const (
 	forwarded Reason = iota
-	// DropBadDescriptor: the kernel's descriptor does not lie inside one frame of the UMEM.
+	// DropBadDescriptor: the kernel's descriptor does not lie inside one frame of the UMEM that was lent for receiving.
 	DropBadDescriptor
 	// DropNotIP: neither IPv4 nor IPv6; the door passes such frames to the kernel, so only a race with its attachment gets here.
 	DropNotIP
 	// DropMalformedHeader: too short for its IP header, wrong version, or a header length below five words.
 	DropMalformedHeader
-	// DropMalformedLength: the total (or payload) length contradicts the header length or exceeds the frame.
-	DropMalformedLength
 	// DropBadChecksum: the IPv4 header checksum is wrong.
 	DropBadChecksum
-	// DropMartianSource: a source no packet may carry: multicast, broadcast, loopback, unspecified.
+	// DropMalformedLength: the total (or payload) length contradicts the header length or exceeds the frame.
+	DropMalformedLength
+	// DropMartianSource: a source no packet may carry: multicast, broadcast, loopback, unspecified, IPv4-mapped.
 	DropMartianSource
-	// DropMartianDestination: a destination that is never routed: loopback, unspecified, class E, multicast.
+	// DropMartianDestination: a destination that is never routed: loopback, unspecified, class E, multicast, IPv4-mapped.
 	DropMartianDestination
-	// DropScope: an IPv6 link-local source or destination, which must not leave its link.
-	DropScope
-	// DropOptions: IPv4 options.
-	DropOptions
 	// DropHopByHop: an IPv6 hop-by-hop options header.
 	DropHopByHop
-	// DropTTLExpired: the TTL or hop limit would reach zero.
-	DropTTLExpired
+	// DropScope: an IPv6 link-local source or destination, which must not leave its link.
+	DropScope
 	// DropNoRoute: no route covers the destination.
 	DropNoRoute
 	// DropToHost: the destination is an address of this host that the door did not know yet.
@@ -44,6 +40,10 @@ const (
 	DropEgressNotAPort
 	// DropUnsupportedRoute: a kind of route weir does not follow yet (multipath, nexthop objects, encapsulation).
 	DropUnsupportedRoute
+	// DropOptions: IPv4 options.
+	DropOptions
+	// DropTTLExpired: the TTL or hop limit would reach zero.
+	DropTTLExpired
 	// DropEgressDown: the egress port is down.
 	DropEgressDown
 	// DropTooBig: larger than the egress MTU or the route's.
@@ -62,14 +62,12 @@ var reasonNames = [numReasons]string{
 	DropBadDescriptor:       "bad_descriptor",
 	DropNotIP:               "not_ip",
 	DropMalformedHeader:     "malformed_header",
-	DropMalformedLength:     "malformed_length",
 	DropBadChecksum:         "bad_checksum",
+	DropMalformedLength:     "malformed_length",
 	DropMartianSource:       "martian_source",
 	DropMartianDestination:  "martian_destination",
-	DropScope:               "scope",
-	DropOptions:             "ip_options",
 	DropHopByHop:            "hop_by_hop",
-	DropTTLExpired:          "ttl_expired",
+	DropScope:               "scope",
 	DropNoRoute:             "no_route",
 	DropToHost:              "to_host",
 	DropBlackhole:           "blackhole",
@@ -77,6 +75,8 @@ var reasonNames = [numReasons]string{
 	DropProhibit:            "prohibit",
 	DropEgressNotAPort:      "egress_not_a_port",
 	DropUnsupportedRoute:    "unsupported_route",
+	DropOptions:             "ip_options",
+	DropTTLExpired:          "ttl_expired",
 	DropEgressDown:          "egress_down",
 	DropTooBig:              "too_big",
 	DropNeighbourUnresolved: "neighbour_unresolved",

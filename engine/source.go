@@ -26,6 +26,7 @@ type source struct {
 	// discard says that packets are refused by the door; otherwise it stays open and the ring behind it fills.
 	discard bool
 	granted uint64
+	warmed  uint64 // what warm returned; nobody reads it
 	counters
 }
 
@@ -57,13 +58,14 @@ func (s *source) forwardBatch(batch []queues.Desc) {
 	table := s.worker.table.Snapshot()
 	s.live[sourceReceived] += uint64(len(batch))
 	for _, d := range batch {
+		s.warmed ^= warm(s.umem.Data(d), table)
+	}
+	for _, d := range batch {
 		frame := s.umem.Data(d)
-		if frame == nil {
-			s.live[DropBadDescriptor]++
-			s.umem.Free(d.Addr)
-			continue
-		}
 		h := forward(frame, s.partial, table)
+		if h.ask {
+			s.worker.ask(h.egress, nextHopAddr(frame, table))
+		}
 		if h.reason == forwarded {
 			d.Len = uint32(h.length)
 			h.reason = s.worker.transmit(s.umem, d, h.egress)
@@ -71,12 +73,17 @@ func (s *source) forwardBatch(batch []queues.Desc) {
 		s.live[h.reason]++
 		if h.reason != forwarded {
 			s.umem.Free(d.Addr)
-			if h.reason == DropNeighbourUnresolved {
-				s.worker.ask(h.egress, h.unresolved)
-			}
 		}
 	}
 	s.worker.flushAsks()
+}
+
+// publish makes the counters visible. A descriptor that the socket refused was a packet too.
+func (s *source) publish() {
+	refused := s.sock.Counters().RXInvalid - s.live[DropBadDescriptor]
+	s.live[DropBadDescriptor] += refused
+	s.live[sourceReceived] += refused
+	s.counters.publish()
 }
 
 // SetGate closes the door for the reasons given; none opens it. A closed source must not end the worker's sleep: its packets could not
@@ -101,7 +108,8 @@ func (s *source) grant() {
 	if !s.discard {
 		return
 	}
-	spent, seen := s.door.Spent(), s.live[sourceReceived]+uint64(s.sock.Pending())
+	// Refused descriptors are lost as well: the scheduler never hears of them.
+	spent, seen := s.door.Spent(), s.live[sourceReceived]-s.live[DropBadDescriptor]+uint64(s.sock.Pending())
 	lost := uint64(0)
 	if spent > seen {
 		lost = spent - seen

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"weir/engine/fib"
 	"weir/poller"
@@ -25,7 +26,7 @@ type tables interface {
 
 // worker owns one thread, one CPU, its UMEMs and all that uses them. The path of a packet, in order:
 //
-//	source.Receive → source.forwardBatch → forward → worker.transmit → egress.push → egress.Kick → egress.Transmit (completion)
+//	source.Receive → source.forwardBatch → forward → worker.transmit (backlog) → egress.Kick (TX ring) → egress.Transmit (completion)
 //
 // Everything here runs on the worker's thread, except where a comment says otherwise.
 type worker struct {
@@ -51,30 +52,28 @@ func newWorker(id, cpu, numPorts int, table tables) *worker {
 // An egress in another UMEM (a zero-copy port beside a copy port) gets a copy, and the original is free again.
 func (w *worker) transmit(from *queues.UMEM, d queues.Desc, port int) Reason {
 	e := w.egresses[port]
-	if e.umem == from {
-		if !e.push(d) {
-			return DropBacklogFull
-		}
-		return forwarded
-	}
-	addr, ok := e.umem.Alloc()
-	if !ok {
-		return DropNoFrame
-	}
-	twin := queues.Desc{Addr: addr, Len: d.Len}
-	copy(e.umem.Data(twin), from.Data(d))
-	if !e.push(twin) {
-		e.umem.Free(addr)
+	if e.backlog.full() {
 		return DropBacklogFull
 	}
-	from.Free(d.Addr)
+	if e.umem != from {
+		addr, ok := e.umem.Alloc()
+		if !ok {
+			return DropNoFrame
+		}
+		twin := queues.Desc{Addr: addr, Len: d.Len}
+		copy(e.umem.Data(twin), from.Data(d))
+		from.Free(d.Addr)
+		d = twin
+	}
+	e.backlog.push(d)
 	return forwarded
 }
 
-// ask notes that a next hop is to be resolved; flushAsks passes the notes on, once per batch.
+// ask notes, once, that a next hop is to be resolved or verified; flushAsks passes the notes on, once per batch.
 func (w *worker) ask(port int, addr netip.Addr) {
-	if w.numAsks < maxAsks {
-		w.asks[w.numAsks] = fib.Request{Port: port, Addr: addr}
+	request := fib.Request{Port: port, Addr: addr}
+	if w.numAsks < maxAsks && !slices.Contains(w.asks[:w.numAsks], request) {
+		w.asks[w.numAsks] = request
 		w.numAsks++
 	}
 }
