@@ -14,7 +14,7 @@ const (
 )
 
 // egress is one worker's way out of one port: the TX ring of its socket and a backlog in front of it. Both together are one downstream
-// queue for the scheduler. A frame enters by push and is the egress's until its completion returns it to the UMEM.
+// queue for the scheduler. A frame enters the backlog and is the egress's until its completion returns it to the UMEM.
 //
 // It belongs to its worker's thread.
 type egress struct {
@@ -33,9 +33,6 @@ type egress struct {
 func newEgress(name string, sock *queues.Socket, umem *queues.UMEM, backlog int) *egress {
 	return &egress{name: name, sock: sock, umem: umem, backlog: newFIFO(backlog), capacity: sock.TXFree() + backlog, counters: newCounters(numEgressCounters)}
 }
-
-// push takes the frame over; false means that the backlog is full and the frame still belongs to the caller.
-func (e *egress) push(d queues.Desc) bool { return e.backlog.push(d) }
 
 // Transmit takes finished frames back and moves the backlog into the TX ring. max bounds the frames moved; completions are always
 // taken back whole, since a frame in the Completion ring serves nobody.
@@ -67,7 +64,7 @@ func (e *egress) drain(max int) {
 // Kick moves what the round queued into the TX ring and makes the kernel look at it. pending reports frames that have not completed.
 func (e *egress) Kick() (pending bool) {
 	e.drain(e.backlog.len())
-	if e.sock.TXLen() == 0 {
+	if e.Len() == 0 {
 		return false
 	}
 	switch e.sock.Kick() {
