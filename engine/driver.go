@@ -93,6 +93,7 @@ func (w *worker) run(pinned chan<- error) {
 	pinned <- nil
 	// The thread's CPU time costs a system call; without a limit nobody acts on it, and the time between the two readings will do.
 	limited := w.sched.Config().Share.Limit < 100
+	d.used() // what the thread did before it was the worker's
 	for {
 		begin := d.now()
 		w.sched.Round(begin)
