@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/engine/fib"
 	"weir/internal/host"
 	"weir/poller"
@@ -111,6 +113,9 @@ func (e *Engine) portNames() []string {
 // refuseBypass looks for kernel rules that forwarded packets would no longer meet.
 func (e *Engine) refuseBypass() error {
 	found, err := host.Bypassed(e.portNames())
+	if errors.Is(err, unix.EACCES) { // the list of legacy tables is root's file
+		return fmt.Errorf("%w: run as root, or grant CAP_DAC_READ_SEARCH too", err)
+	}
 	if err != nil || len(found) == 0 {
 		return err
 	}
