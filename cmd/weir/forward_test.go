@@ -35,7 +35,7 @@ func TestForward(t *testing.T) {
 			}
 			requireKernelForwardsNothing(t, top.Rtr)
 			w := startRouter(t, top.Rtr, "--port", "r0", "--port", "r1", "--cpus", c.cpus)
-			st := w.stats()
+			st := w.stats(t)
 			require.Len(t, st.Workers, 1+strings.Count(c.cpus, ","))
 			for _, p := range st.Ports {
 				require.Equal(t, [2]int{c.rx, c.tx}, [2]int{p.RxQueues, p.TxQueues}, "queues of %s", p.Name)
@@ -49,7 +49,7 @@ func TestForward(t *testing.T) {
 			}
 			requireQueuesUsed(t, w, "r0", c.rx)
 			requireKernelForwardsNothing(t, top.Rtr)
-			w.stop()
+			w.stop(t)
 			requireDetached(t, top.Rtr, "r0", "r1")
 		})
 	}
@@ -102,9 +102,10 @@ func transfer(t *testing.T, top *nettest.Topology) {
 func oneCopyEach(t *testing.T, top *nettest.Topology, w *router, dst netip.Addr) {
 	t.Helper()
 	const num, flows = 4000, 64
-	before, refused := w.atRest(), droppedBy(t, top.Src, "s0")
-	got := exchange(t, top.Src, listen(t, top.Dst, dst, testPort), num, flows)
-	after := w.atRest()
+	before, refused := w.atRest(t), droppedBy(t, top.Src, "s0")
+	got, err := exchange(t.Context(), top.Src, listen(t, top.Dst, dst, testPort), num, flows)
+	require.NoError(t, err)
+	after := w.atRest(t)
 	delivered := portOf(t, after, "r1").Delivered - portOf(t, before, "r1").Delivered
 	lost := droppedBy(t, top.Src, "s0") - refused + sum(after.Totals.Dropped) - sum(before.Totals.Dropped)
 	t.Logf("udp to %s: %s; weir delivered %d, lost on the way and counted: %d", dst, got, delivered, lost)
@@ -118,7 +119,7 @@ func oneCopyEach(t *testing.T, top *nettest.Topology, w *router, dst netip.Addr)
 func requireQueuesUsed(t *testing.T, w *router, port string, num int) {
 	t.Helper()
 	taken := map[string]uint64{}
-	for _, wk := range w.stats().Workers {
+	for _, wk := range w.stats(t).Workers {
 		for _, s := range wk.Sources {
 			taken[s.Name] = s.Counters.Received
 		}

@@ -40,9 +40,9 @@ func TestOverload(t *testing.T) {
 			require.NoError(t, err)
 			defer sink.Close()
 
-			before, sent := w.atRest(), sentTo(t, rig)
+			before, sent := w.atRest(t), sentTo(t, rig)
 			flood(t, rig, c.generators, time.Duration(often(1000, 5000))*time.Millisecond)
-			after := w.atRest()
+			after := w.atRest(t)
 			offered := sentTo(t, rig) - sent
 			count, err := sink.Count()
 			require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestOverload(t *testing.T) {
 			require.Greater(t, offered, 2*count.Packets, "no overload: the test shows nothing")
 			require.NotZero(t, in.Dropped[c.drops], c.drops)
 			requirePing(t, rig)
-			w.stop()
+			w.stop(t)
 		})
 	}
 }

@@ -33,7 +33,6 @@ const (
 
 // process is a weir with a command of its own.
 type process struct {
-	t              *testing.T
 	cmd            *exec.Cmd
 	stdout, stderr capture
 	began          time.Time
@@ -71,7 +70,7 @@ func weir(args ...string) *exec.Cmd {
 // start starts a command in a namespace, or in that of the test when ns is nil. What is still there when the test ends is killed.
 func start(t *testing.T, ns *nettest.NS, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{t: t, cmd: cmd, began: time.Now(), ended: make(chan struct{})}
+	p := &process{cmd: cmd, began: time.Now(), ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
 	begin := cmd.Start
 	if ns != nil {
@@ -91,38 +90,38 @@ func start(t *testing.T, ns *nettest.NS, cmd *exec.Cmd) *process {
 }
 
 // wait waits until the process has ended and returns its exit code, -1 if a signal ended it.
-func (p *process) wait(timeout time.Duration) int {
-	p.t.Helper()
+func (p *process) wait(t *testing.T, timeout time.Duration) int {
+	t.Helper()
 	select {
 	case <-p.ended:
 	case <-time.After(timeout):
-		require.FailNow(p.t, "still running", "%s after %s; stderr: %s", p.cmd, timeout, &p.stderr)
+		require.FailNow(t, "still running", "%s after %s; stderr: %s", p.cmd, timeout, &p.stderr)
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
 
-func (p *process) signal(s os.Signal) {
-	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(s))
+func (p *process) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(s))
 }
 
 // kill ends the process as nobody can prepare for.
-func (p *process) kill() {
-	p.t.Helper()
-	p.signal(unix.SIGKILL)
-	p.wait(stopTimeout)
+func (p *process) kill(t *testing.T) {
+	t.Helper()
+	p.signal(t, unix.SIGKILL)
+	p.wait(t, stopTimeout)
 }
 
 // stop ends the process with SIGTERM, which must be a success.
-func (p *process) stop() {
-	p.t.Helper()
-	p.signal(unix.SIGTERM)
-	require.Zero(p.t, p.wait(stopTimeout), "exit code after SIGTERM; stderr: %s", &p.stderr)
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	p.signal(t, unix.SIGTERM)
+	require.Zero(t, p.wait(t, stopTimeout), "exit code after SIGTERM; stderr: %s", &p.stderr)
 }
 
 // waitFor waits until the process has written to o what re matches, and returns the match with its groups.
-func (p *process) waitFor(o *capture, re *regexp.Regexp, timeout time.Duration) []string {
-	p.t.Helper()
+func (p *process) waitFor(t *testing.T, o *capture, re *regexp.Regexp, timeout time.Duration) []string {
+	t.Helper()
 	for deadline := time.Now().Add(timeout); ; {
 		if m := re.FindStringSubmatch(o.String()); m != nil {
 			return m
@@ -132,10 +131,10 @@ func (p *process) waitFor(o *capture, re *regexp.Regexp, timeout time.Duration) 
 			if m := re.FindStringSubmatch(o.String()); m != nil {
 				return m
 			}
-			require.FailNow(p.t, "ended too early", "%s: no %q; stderr: %s", p.cmd, re, &p.stderr)
+			require.FailNow(t, "ended too early", "%s: no %q; stderr: %s", p.cmd, re, &p.stderr)
 		case <-time.After(5 * time.Millisecond):
 		}
-		require.True(p.t, time.Now().Before(deadline), "%s: no %q within %s; stderr: %s", p.cmd, re, timeout, &p.stderr)
+		require.True(t, time.Now().Before(deadline), "%s: no %q within %s; stderr: %s", p.cmd, re, timeout, &p.stderr)
 	}
 }
 
@@ -143,7 +142,7 @@ func (p *process) waitFor(o *capture, re *regexp.Regexp, timeout time.Duration) 
 func execute(t *testing.T, ns *nettest.NS, cmd *exec.Cmd) (code int, p *process) {
 	t.Helper()
 	p = start(t, ns, cmd)
-	return p.wait(startTimeout), p
+	return p.wait(t, startTimeout), p
 }
 
 // router is a `weir run` that forwards.
@@ -159,7 +158,7 @@ var announcement = regexp.MustCompile(`(?m)^forwarding; control socket (\S+), me
 func startRouter(t *testing.T, ns *nettest.NS, args ...string) *router {
 	t.Helper()
 	r := &router{process: start(t, ns, weir(append([]string{"run"}, args...)...))}
-	m := r.waitFor(&r.stdout, announcement, startTimeout)
+	m := r.waitFor(t, &r.stdout, announcement, startTimeout)
 	r.socket, r.metrics = m[1], m[2]
 	client, err := control.Dial(r.socket)
 	require.NoError(t, err)
@@ -169,27 +168,27 @@ func startRouter(t *testing.T, ns *nettest.NS, args ...string) *router {
 }
 
 // stats reads all counters.
-func (r *router) stats() engine.Stats {
-	r.t.Helper()
+func (r *router) stats(t *testing.T) engine.Stats {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	raw, err := r.client.Stats(ctx)
-	require.NoError(r.t, err)
+	require.NoError(t, err)
 	var st engine.Stats
-	require.NoError(r.t, json.Unmarshal(raw, &st))
+	require.NoError(t, json.Unmarshal(raw, &st))
 	return st
 }
 
 // atRest reads all counters when every packet and every frame is accounted for, which must be so within restTimeout.
-func (r *router) atRest() engine.Stats {
-	r.t.Helper()
+func (r *router) atRest(t *testing.T) engine.Stats {
+	t.Helper()
 	for deadline := time.Now().Add(restTimeout); ; time.Sleep(10 * time.Millisecond) {
-		st := r.stats()
+		st := r.stats(t)
 		err := accountedFor(st)
 		if err == nil {
 			return st
 		}
-		require.True(r.t, time.Now().Before(deadline), "%s after the last packet: %v", restTimeout, err)
+		require.True(t, time.Now().Before(deadline), "%s after the last packet: %v", restTimeout, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -125,13 +126,14 @@ func (a arrivals) String() string {
 }
 
 // exchange sends num numbered datagrams from flows sockets of one host to a listening socket of another, with short rests so that rings
-// of 256 slots follow, and counts what arrives until nothing has come for a while.
-func exchange(t *testing.T, from *nettest.NS, to net.PacketConn, num uint64, flows int) arrivals {
-	t.Helper()
+// of 256 slots follow, and counts what arrives until nothing has come for a while. Several may run at once.
+func exchange(ctx context.Context, from *nettest.NS, to net.PacketConn, num uint64, flows int) (arrivals, error) {
 	socks := make([]net.Conn, flows)
 	for i := range socks {
-		c, err := from.Dial(t.Context(), "udp", to.LocalAddr().String())
-		require.NoError(t, err)
+		c, err := from.Dial(ctx, "udp", to.LocalAddr().String())
+		if err != nil {
+			return arrivals{}, err
+		}
 		defer c.Close()
 		socks[i] = c
 	}
@@ -148,9 +150,7 @@ func exchange(t *testing.T, from *nettest.NS, to net.PacketConn, num uint64, flo
 		_, err = socks[n%uint64(flows)].Write(numbered(buf[:], n))
 	}
 	sending.Store(false)
-	got := <-counted
-	require.NoError(t, err)
-	return got
+	return <-counted, err
 }
 
 // count receives until all are there, or until nothing has come for a while after the last was sent.

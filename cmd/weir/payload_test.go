@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/nettest"
+)
+
+// TestPayloads (C06): frames of either size, on two ports with two queues each and both directions at once, come out with the bytes they
+// went in with, each once.
+func TestPayloads(t *testing.T) {
+	for _, size := range []int{2048, 4096} {
+		for _, cpus := range []string{"1", "0,1"} {
+			t.Run(fmt.Sprintf("frames of %d bytes, CPUs %s", size, cpus), func(t *testing.T) {
+				num, flows := uint64(often(10_000, 500_000)), 64
+				top := nettest.T0With(t, nettest.TopologyOptions{RX: 2, TX: 2})
+				fixNeighbours(t, top)
+				w := startT0(t, top, "--cpus", cpus, "--set", fmt.Sprintf("umem.frame_size=%d", size))
+				atDst, atSrc := listen(t, top.Dst, nettest.AddrD0, testPort), listen(t, top.Src, nettest.AddrS0, testPort)
+				before := w.atRest(t)
+
+				type outcome struct {
+					arrivals
+					err error
+				}
+				back := make(chan outcome, 1)
+				go func() {
+					got, err := exchange(t.Context(), top.Dst, atSrc, num, flows)
+					back <- outcome{got, err}
+				}()
+				there, err := exchange(t.Context(), top.Src, atDst, num, flows)
+				require.NoError(t, err)
+				other := <-back
+				require.NoError(t, other.err)
+
+				after := w.atRest(t)
+				for _, c := range []struct {
+					port string
+					got  arrivals
+				}{{"r1", there}, {"r0", other.arrivals}} {
+					delivered := portOf(t, after, c.port).Delivered - portOf(t, before, c.port).Delivered
+					t.Logf("out of %s: %d sent, %s, weir delivered %d", c.port, num, c.got, delivered)
+					require.Zero(t, c.got.corrupt+c.got.duplicate, "%s", c.got)
+					require.Equal(t, delivered, c.got.unique, "what weir delivered has arrived")
+					require.Greater(t, c.got.unique, num/2)
+				}
+				requireQueuesUsed(t, w, "r0", 2)
+				requireQueuesUsed(t, w, "r1", 2)
+			})
+		}
+	}
+}
