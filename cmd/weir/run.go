@@ -117,6 +117,14 @@ func orNone(s string) string {
 	return s
 }
 
+// orAbsent is a value as a person reads it; that of a port that came or went is empty on one side.
+func orAbsent(value string) string {
+	if value == "" {
+		return "absent"
+	}
+	return value
+}
+
 // reload reads the configuration again and applies it whole, or changes nothing and says why.
 func (s *service) reload() (control.ReloadReply, error) {
 	s.mu.Lock()
@@ -128,13 +136,13 @@ func (s *service) reload() (control.ReloadReply, error) {
 	reply := control.ReloadReply{}
 	for _, change := range config.Diff(s.config, fresh) {
 		if !change.Live {
-			return control.ReloadReply{}, fmt.Errorf("reload: %s: %s -> %s: takes effect only at a restart: nothing was changed; "+
-				"restart weir, or set the key back", change.Key, change.Old, change.New)
+			return control.ReloadReply{}, fmt.Errorf("%s: %s -> %s: takes effect only at a restart: nothing was changed; "+
+				"restart weir, or set the key back", change.Key, orAbsent(change.Old), orAbsent(change.New))
 		}
 		reply.Changed = append(reply.Changed, control.Change{Key: change.Key, Old: change.Old, New: change.New})
 	}
 	if err := s.engine.Reconfigure(engineConfig(fresh)); err != nil {
-		return control.ReloadReply{}, fmt.Errorf("reload: %w", err)
+		return control.ReloadReply{}, err
 	}
 	s.config = fresh
 	for _, c := range reply.Changed {
