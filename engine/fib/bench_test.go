@@ -88,7 +88,7 @@ func BenchmarkLookup(b *testing.B) {
 		name     string
 		prefixes []netip.Prefix
 	}{{"IPv4", randomPrefixes4(100_000)}, {"IPv6", randomPrefixes6(100_000)}} {
-		s := loaded(family.prefixes).snapshot()
+		s := loaded(family.prefixes).snapshot(false)
 		for _, flows := range []int{16, 1024, 65536} {
 			addrs := within(family.prefixes, flows)
 			b.Run(fmt.Sprintf("%s/flows=%d", family.name, flows), func(b *testing.B) {
@@ -112,7 +112,7 @@ func BenchmarkNeighbour(b *testing.B) {
 		addrs = append(addrs, netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}))
 		s.neigh(neighUpdate{ifindex: 2, addr: addrs[i], word: usable | uint64(i)})
 	}
-	snap := s.snapshot()
+	snap := s.snapshot(false)
 	for i := 0; b.Loop(); i++ {
 		mac, _ := snap.Neighbour(0, addrs[i%1000]).MAC()
 		sink += mac
@@ -126,7 +126,7 @@ func BenchmarkUpdate(b *testing.B) {
 		prefixes []netip.Prefix
 	}{{"IPv4", randomPrefixes4(100_000)}, {"IPv6", randomPrefixes6(100_000)}} {
 		s := loaded(family.prefixes)
-		s.snapshot()
+		s.snapshot(false)
 		for _, batch := range []int{1, 1000} {
 			b.Run(fmt.Sprintf("%s/batch=%d", family.name, batch), func(b *testing.B) {
 				b.ReportAllocs()
@@ -135,7 +135,7 @@ func BenchmarkUpdate(b *testing.B) {
 					s.route(routeUpdate{prefix: family.prefixes[i%len(family.prefixes)], ident: uint32(g), at: replace,
 						hop: hopSpec{kind: Forward, ifindex: 2, via: gateway(g)}})
 					if i%batch == 0 {
-						s.snapshot()
+						s.snapshot(false)
 					}
 				}
 			})
@@ -149,7 +149,7 @@ func BenchmarkDefaultRoute(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		s.route(routeUpdate{prefix: netip.PrefixFrom(netip.IPv4Unspecified(), 0), ident: uint32(i % 2), at: replace,
 			hop: hopSpec{kind: Forward, ifindex: 2, via: gateway(i % 2 * 2)}})
-		s.snapshot()
+		s.snapshot(false)
 	}
 }
 
@@ -161,7 +161,7 @@ func BenchmarkLoad(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		s := loaded(list)
-		snap := s.snapshot()
+		snap := s.snapshot(false)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/1e6, "MB")
@@ -175,7 +175,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	list := append(randomPrefixes4(1000), randomPrefixes6(1000)...)
 	s := loaded(list)
 	s.route(routeUpdate{prefix: netip.MustParsePrefix("192.0.2.0/24"), hop: hopSpec{kind: Blackhole}})
-	snap := s.snapshot()
+	snap := s.snapshot(false)
 	in := append(within(list, 100), netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("224.0.0.1"), netip.MustParseAddr("ff02::1"))
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		for _, a := range in {

@@ -200,7 +200,7 @@ func FuzzApply(f *testing.F) {
 			s.apply(m)
 			_, _, _ = parseRule(m)
 		}
-		s.snapshot()
+		s.snapshot(false)
 		refs := map[hopID]int{}
 		countRefs(&s.v4, refs)
 		countRefs(&s.v6, refs)

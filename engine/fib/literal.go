@@ -40,7 +40,7 @@ const (
 // known of its gateway, an unusable one, and equal routes share one Route. Of the host itself (Locals, Broadcasts, ForeignRules) it
 // knows nothing.
 func NewSnapshot(l Literal) *Snapshot {
-	s := &Snapshot{routes: &bart.Table[*Route]{}, ports: append([]PortInfo(nil), l.Ports...)}
+	s := &Snapshot{routes4: &bart.Table[*Route]{}, routes6: &bart.Table[*Route]{}, ports: append([]PortInfo(nil), l.Ports...)}
 	for range l.Ports {
 		s.neighbours = append(s.neighbours, &bart.Table[*Neighbour]{})
 	}
@@ -61,13 +61,15 @@ func NewSnapshot(l Literal) *Snapshot {
 			shared[route] = &made
 			hops = append(hops, hop{route: &made})
 		}
-		s.routes.Insert(r.Prefix, shared[route])
 		if r.Prefix.Addr().Is4() {
+			s.routes4.Insert(r.Prefix, shared[route])
 			index.changed(r.Prefix)
+		} else {
+			s.routes6.Insert(r.Prefix, shared[route])
 		}
 		s.counts[route.Kind]++
 	}
-	s.index = index.publish(s.routes, hops)
+	s.index = index.publish(s.routes4, hops)
 	return s
 }
 

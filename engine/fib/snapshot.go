@@ -10,8 +10,9 @@ import (
 // Snapshot is what the kernel knew at one moment. It never changes, except that neighbours follow the kernel in place. Its methods may
 // be called from any goroutine; Lookup, Neighbour and Port allocate nothing.
 type Snapshot struct {
-	routes     *bart.Table[*Route]
-	index      *index4                   // the IPv4 part of routes once more
+	routes4    *bart.Table[*Route] // only for Routes; from before the burst if the snapshot was made during one
+	routes6    *bart.Table[*Route]
+	index      *index4                   // answers for IPv4
 	neighbours []*bart.Table[*Neighbour] // by port
 	ports      []PortInfo
 	locals     []netip.Prefix
@@ -40,7 +41,7 @@ func (s *Snapshot) Lookup(dst netip.Addr) *Route {
 	if dst.Is4() {
 		return s.index.lookup(dst.As4())
 	}
-	r, _ := s.routes.Lookup(dst)
+	r, _ := s.routes6.Lookup(dst)
 	return r
 }
 
@@ -83,12 +84,15 @@ func (s *Snapshot) Count(k Kind) int {
 	return s.counts[k]
 }
 
-// Routes yields every prefix with the route Lookup answers for it, in no particular order. Its cost grows with the number of routes.
+// Routes yields every prefix with its route, in no particular order. Its cost grows with the number of routes. While a burst of updates
+// lasts its IPv4 part may be some updates behind what Lookup answers.
 func (s *Snapshot) Routes() iter.Seq2[netip.Prefix, *Route] {
 	return func(yield func(netip.Prefix, *Route) bool) {
-		for p, r := range s.routes.All() {
-			if r != nil && !yield(p, r) { // nil: a throw route
-				return
+		for _, table := range [...]*bart.Table[*Route]{s.routes4, s.routes6} {
+			for p, r := range table.All() {
+				if r != nil && !yield(p, r) { // nil: a throw route
+					return
+				}
 			}
 		}
 	}

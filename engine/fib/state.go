@@ -36,10 +36,11 @@ type state struct {
 	neighbours []cow[*Neighbour] // by port
 	cellGen    uint8             // of the last reading of neighbours
 
-	routes  cow[*Route]
-	index   *indexer // of the IPv4 part of routes
+	routes4 cow[*Route]
+	routes6 cow[*Route]
+	index   *indexer // of routes4
 	counts  [numKinds]int
-	own     map[netip.Prefix]Kind // the Local and Broadcast entries of routes
+	own     map[netip.Prefix]Kind // the Local and Broadcast entries of both
 	rules   []Rule
 	scratch []candidate
 
@@ -68,6 +69,14 @@ type family[K ribKey] struct {
 	deleted     int   // updates that took a route away; distrust
 }
 
+// trie returns the lookup table that a prefix belongs to.
+func (s *state) trie(p netip.Prefix) *cow[*Route] {
+	if p.Addr().Is4() {
+		return &s.routes4
+	}
+	return &s.routes6
+}
+
 func newFamily[K ribKey]() family[K] { return family[K]{main: newRIB[K](), local: newRIB[K]()} }
 
 func (f *family[K]) rib(local bool) *rib[K] {
@@ -80,16 +89,17 @@ func (f *family[K]) rib(local bool) *rib[K] {
 // newState returns the state of a kernel without any link. ports are in the order of their indexes.
 func newState(ports []PortRef) *state {
 	s := &state{
-		byLink: map[int]int{},
-		links:  map[int]linkUpdate{},
-		v4:     newFamily[key4](),
-		v6:     newFamily[key6](),
-		hops:   hops{index: map[hopSpec]hopID{}},
-		cells:  map[cellKey]*cell{},
-		routes: newCOW[*Route](),
-		index:  newIndexer(),
-		own:    map[netip.Prefix]Kind{},
-		dirty:  dirty{true, true, true, true},
+		byLink:  map[int]int{},
+		links:   map[int]linkUpdate{},
+		v4:      newFamily[key4](),
+		v6:      newFamily[key6](),
+		hops:    hops{index: map[hopSpec]hopID{}},
+		cells:   map[cellKey]*cell{},
+		routes4: newCOW[*Route](),
+		routes6: newCOW[*Route](),
+		index:   newIndexer(),
+		own:     map[netip.Prefix]Kind{},
+		dirty:   dirty{true, true, true, true},
 	}
 	for _, p := range ports {
 		s.ports = append(s.ports, portState{name: p.Name, info: PortInfo{Name: p.Name, Ifindex: p.Ifindex}})
@@ -127,16 +137,23 @@ func (s *state) apply(m message) {
 	}
 }
 
-// snapshot returns the current state for everybody, the same as before when nothing has changed.
-func (s *state) snapshot() *Snapshot {
+// snapshot returns the current state for everybody, the same as before when nothing has changed. With more updates waiting, the IPv4
+// trie is held back if it is our own copy: Lookup does not need it, and once published it would have to be copied again for them.
+func (s *state) snapshot(more bool) *Snapshot {
 	if s.dirty == (dirty{}) {
 		return s.last
 	}
 	next := &Snapshot{
-		routes: s.routes.publish(),
-		index:  s.index.publish(s.routes.table, s.hops.list),
-		counts: s.counts,
-		rules:  s.rules,
+		routes6: s.routes6.publish(),
+		index:   s.index.publish(s.routes4.table, s.hops.list),
+		counts:  s.counts,
+		rules:   s.rules,
+	}
+	held := more && s.routes4.private && s.last != nil
+	if held {
+		next.routes4 = s.last.routes4
+	} else {
+		next.routes4 = s.routes4.publish()
 	}
 	for i := range s.neighbours {
 		next.neighbours = append(next.neighbours, s.neighbours[i].publish())
@@ -153,7 +170,7 @@ func (s *state) snapshot() *Snapshot {
 	} else {
 		next.locals, next.broadcasts = s.last.locals, s.last.broadcasts
 	}
-	s.dirty, s.last = dirty{}, next
+	s.dirty, s.last = dirty{tables: held}, next
 	return next
 }
 

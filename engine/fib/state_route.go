@@ -107,7 +107,8 @@ func settle[K ribKey](s *state, f *family[K], k K) {
 	if !ok && !s.covered(p) {
 		c, ok = f.main.best(k)
 	}
-	old, had := s.routes.table.Get(p)
+	trie := s.trie(p)
+	old, had := trie.table.Get(p)
 	var now *Route
 	if ok {
 		now = s.hops.list[c.hop].route
@@ -119,10 +120,10 @@ func settle[K ribKey](s *state, f *family[K], k K) {
 		s.count(p, old, -1)
 	}
 	if ok {
-		s.routes.set(p, now)
+		trie.set(p, now)
 		s.count(p, now, +1)
 	} else {
-		s.routes.delete(p)
+		trie.delete(p)
 	}
 	if p.Addr().Is4() {
 		s.index.changed(p)
@@ -248,7 +249,7 @@ func (s *state) recompile() {
 			s.compile(hopID(id))
 		}
 	}
-	s.routes = newCOW[*Route]()
+	s.routes4, s.routes6 = newCOW[*Route](), newCOW[*Route]()
 	s.index = newIndexer()
 	s.counts = [numKinds]int{}
 	clear(s.own)

@@ -167,7 +167,7 @@ func (t *Table) Stats() Stats {
 		neighbours += table.Size()
 	}
 	return Stats{
-		Routes:          snapshot.routes.Size(),
+		Routes:          snapshot.routes4.Size() + snapshot.routes6.Size(),
 		Neighbours:      neighbours,
 		Updates:         t.stats.updates.Load(),
 		Overruns:        t.stats.overruns.Load(),
