@@ -56,12 +56,13 @@ func sumAddresses(h *[ipv4MinHeaderLen]byte) uint64 {
 	return uint64(binary.BigEndian.Uint32(h[12:])) + uint64(binary.BigEndian.Uint32(h[16:]))
 }
 
-// decrementTTL lowers the TTL of the IPv4 header h by one and adjusts its checksum incrementally (RFC 1624, equation 3). The TTL is
-// the high byte of its word, so the word falls by 0x0100 and the checksum rises by as much.
+// decrementTTL lowers the TTL of an IPv4 header by one and adjusts its checksum incrementally (RFC 1624, equation 3). The TTL is the high
+// byte of its word, so the word falls by 0x0100 and the checksum rises by as much. As in Linux, and as when it is computed anew, the
+// result is 0x0000 and never 0xffff, which means the same.
 func decrementTTL(h *[ipv4MinHeaderLen]byte) {
 	h[8]--
 	check := uint32(binary.BigEndian.Uint16(h[10:])) + 0x0100
-	binary.BigEndian.PutUint16(h[10:], uint16(check+check>>16))
+	binary.BigEndian.PutUint16(h[10:], uint16(check+(check+1)>>16))
 }
 
 // completeChecksum finishes a TCP or UDP checksum that the sender left to its device. On veth, tap and virtio links a locally produced
