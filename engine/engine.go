@@ -16,6 +16,7 @@ import (
 	"weir/internal/host"
 	"weir/poller"
 	"weir/queues"
+	"weir/xdpprog"
 )
 
 const (
@@ -306,7 +307,7 @@ func (e *Engine) openQueues(w *worker, p *port) error {
 			}
 		}
 		if receives {
-			if err := w.addSource(p, q, sock, umem, e.config); err != nil {
+			if err := w.addSource(p, sock, umem, p.program.Door(q), e.config); err != nil {
 				return err
 			}
 		}
@@ -323,14 +324,14 @@ func (w *worker) addEgress(p *port, sock *queues.Socket, umem *queues.UMEM, back
 	return out.setFeedback(w.sched, feedback)
 }
 
-func (w *worker) addSource(p *port, q int, sock *queues.Socket, umem *queues.UMEM, c Config) error {
+func (w *worker) addSource(p *port, sock *queues.Socket, umem *queues.UMEM, door *xdpprog.Door, c Config) error {
 	s := &source{
-		worker: w, port: p.index, sock: sock, umem: umem, door: p.program.Door(q),
+		worker: w, port: p.index, sock: sock, umem: umem, door: door,
 		partial: p.partialChecksums(), discard: c.EarlyDiscard == DiscardXDP, counters: newCounters(numSourceCounters),
 	}
 	s.door.SetUnlimited(!s.discard)
 	s.slot = w.driver.watch(sock.FD())
-	id, err := w.sched.AddReceiver(fmt.Sprintf("%s/%d", p.config.Name, q), s, poller.ReceiverConfig{
+	id, err := w.sched.AddReceiver(fmt.Sprintf("%s/%d", p.config.Name, sock.Queue()), s, poller.ReceiverConfig{
 		Quota: p.config.Quota, Window: max(1, c.Rings.FillDepth-inTransit),
 	})
 	if err != nil {
