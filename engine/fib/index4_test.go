@@ -27,7 +27,7 @@ func TestIndexAgreesWithTrie(t *testing.T) {
 	var old published
 	withRuns, withSpans := 0, 0
 	known := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
-	for round := range 300 {
+	for round := range 100 {
 		for range 1 + r.IntN(20) {
 			// Two /16s hold most prefixes, so that they nest; twenty others hold few, so that runs are enough for them.
 			a := [4]byte{10, byte(r.IntN(2)), byte(r.IntN(4) * 85), byte(r.IntN(4) * 85)}
@@ -68,8 +68,8 @@ func TestIndexAgreesWithTrie(t *testing.T) {
 		}
 		old = now
 	}
-	require.Greater(t, withRuns, 1000)
-	require.Greater(t, withSpans, 1000)
+	require.Greater(t, withRuns, 100)
+	require.Greater(t, withSpans, 100)
 	for _, p := range known {
 		table.Delete(p)
 		x.changed(p)

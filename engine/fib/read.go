@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// Readings of the kernel's tables are at least this far apart, and at least four times as far as the last one took: a link that
+	// Readings of the kernel's tables are at least this far apart, and at least twice as far as the last one took: a link that
 	// flaps beside a million routes must not keep a CPU busy.
 	minReadGap = 50 * time.Millisecond
 
@@ -35,7 +35,7 @@ func (t *Table) read() error {
 	}
 	t.err.Store(nil)
 	t.backoff = 0
-	t.notUntil = time.Now().Add(max(minReadGap, 4*took))
+	t.notUntil = time.Now().Add(max(minReadGap, 2*took))
 	return nil
 }
 
