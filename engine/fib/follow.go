@@ -96,9 +96,12 @@ func (t *Table) handle(b []byte, err error) {
 		t.apply(b)
 	case errors.Is(err, os.ErrDeadlineExceeded): // time to read
 	default:
-		// ENOBUFS: the socket was full. Whatever else goes wrong means the same: something was not heard.
+		// ENOBUFS: the socket was full. Whatever else goes wrong means the same, something was not heard; but it may go wrong again.
 		t.stats.overruns.Add(1)
 		t.state.todo.all = true
+		if err != unix.ENOBUFS {
+			time.Sleep(maxBatchTime)
+		}
 	}
 }
 

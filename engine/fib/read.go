@@ -48,8 +48,8 @@ func (t *Table) readTodo(todo work) error {
 	t.state.todo = work{}
 	if todo.routes[0] || todo.routes[1] {
 		t.stats.routeReads.Add(1)
-		if err := t.requests.barrier(); err != nil {
-			return fmt.Errorf("wait for changes of links: %w", err)
+		if err := t.barrier(); err != nil {
+			return err
 		}
 	}
 	if todo.routes[0] {
@@ -64,6 +64,14 @@ func (t *Table) readTodo(todo work) error {
 	}
 	if todo.rules {
 		return t.readRules()
+	}
+	return nil
+}
+
+// barrier comes between hearing of a link's change and reading routes: the kernel tells first and drops the routes then.
+func (t *Table) barrier() error {
+	if err := t.requests.barrier(); err != nil {
+		return fmt.Errorf("wait for changes of links: %w", err)
 	}
 	return nil
 }
@@ -93,6 +101,9 @@ func (t *Table) readAll() error {
 	}
 	s.readLinks(links)
 	s.todo = work{} // what the links asked for comes now
+	if err := t.barrier(); err != nil {
+		return err
+	}
 
 	var addrs []addrUpdate
 	err = t.dump("addresses", unix.RTM_GETADDR, unix.AF_UNSPEC, unix.SizeofIfAddrmsg,
