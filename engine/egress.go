@@ -64,7 +64,7 @@ func (e *egress) drain(max int) {
 // Kick moves what the round queued into the TX ring and makes the kernel look at it. pending reports frames that have not completed.
 func (e *egress) Kick() (pending bool) {
 	e.drain(e.backlog.len())
-	if e.Len() == 0 {
+	if e.inFlight() == 0 {
 		return false
 	}
 	switch e.sock.Kick() {
@@ -91,5 +91,14 @@ func (e *egress) dropBacklog() {
 	}
 }
 
-// Len is the number of frames that wait in the backlog or have not completed.
-func (e *egress) Len() int { return e.sock.TXLen() + e.backlog.len() }
+// Len is what feedback goes by: the frames that wait in the backlog or have not completed. What a port that is down keeps in its TX ring
+// does not count, or it would hold up the packets for all other ports.
+func (e *egress) Len() int {
+	if e.sock.State() != queues.StateBound {
+		return e.backlog.len()
+	}
+	return e.inFlight()
+}
+
+// inFlight is how many frames are the egress's.
+func (e *egress) inFlight() int { return e.sock.TXLen() + e.backlog.len() }
