@@ -45,6 +45,7 @@ func (r *Report) WritePlots(dir string) (files []string, err error) {
 			p.Y.Label.Text = "user process, % of the CPU"
 		}
 		p.X.Min, p.Y.Min = 0, 0
+		p.X.Tick.Marker, p.Y.Tick.Marker = wholeTicks{}, wholeTicks{}
 		p.Legend.Top = true
 		p.Add(plotter.NewGrid())
 		for i, name := range f.curves {
@@ -52,6 +53,7 @@ func (r *Report) WritePlots(dir string) (files []string, err error) {
 				return files, fmt.Errorf("plot figure %s: %w", f.number, err)
 			}
 		}
+		p.Y.Max *= 1.3 // room for the legend
 		for _, ext := range []string{".svg", ".png"} {
 			file := filepath.Join(dir, "figure-"+f.number+ext)
 			if err := p.Save(18*vg.Centimeter, 12*vg.Centimeter, file); err != nil {
@@ -73,7 +75,7 @@ func addCurve(p *plot.Plot, s Series, c color.RGBA) error {
 	if err != nil {
 		return err
 	}
-	marks.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(2.2), Shape: draw.CrossGlyph{}}
+	marks.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(2.5), Shape: draw.CrossGlyph{}}
 	p.Add(line, marks)
 	role := "predicted"
 	if s.Calibrates {
@@ -81,6 +83,19 @@ func addCurve(p *plot.Plot, s Series, c color.RGBA) error {
 	}
 	p.Legend.Add(s.Name+" ("+role+")", line, marks)
 	return nil
+}
+
+// wholeTicks labels ticks with whole numbers.
+type wholeTicks struct{}
+
+func (wholeTicks) Ticks(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = fmt.Sprintf("%.0f", ticks[i].Value)
+		}
+	}
+	return ticks
 }
 
 func xys(points []Point) plotter.XYs {
