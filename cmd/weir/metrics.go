@@ -11,7 +11,7 @@ import (
 // collector exports the engine's counters. No label holds an address or a port number, so the number of series does not depend on the
 // traffic.
 type collector struct {
-	engine *engine.Engine
+	stats func() (engine.Stats, error)
 
 	offered, delivered, passed, dropped       *prometheus.Desc
 	received, forwarded, sent, completed      *prometheus.Desc
@@ -21,12 +21,12 @@ type collector struct {
 	tableUpdates, tableOverruns, tableResyncs *prometheus.Desc
 }
 
-func newCollector(e *engine.Engine) *collector {
+func newCollector(stats func() (engine.Stats, error)) *collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("weir_"+name, help, labels, nil)
 	}
 	return &collector{
-		engine:        e,
+		stats:         stats,
 		offered:       desc("port_offered_packets_total", "Packets that arrived at the port's device, its own drops included.", "port"),
 		delivered:     desc("port_delivered_packets_total", "Packets that left through the port and were not dropped by its device.", "port"),
 		passed:        desc("port_passed_packets_total", "Packets given to the kernel at the door, by class.", "port", "class"),
@@ -60,7 +60,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect reads the engine once and sends all metrics.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	st, err := c.engine.Stats()
+	st, err := c.stats()
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(c.offered, err)
 		return

@@ -21,55 +21,63 @@ type runCommand struct {
 	settings `embed:""`
 }
 
-// Run forwards until ctx ends or the engine fails.
+// Run forwards until ctx ends or the engine fails. What would keep it from running is looked for before a port is touched.
 func (r *runCommand) Run(ctx context.Context, out output) error {
 	cfg, err := r.load()
 	if err != nil {
 		return err
 	}
-	e, err := engine.Start(ctx, engineConfig(cfg))
+	if err := engine.Check(engineConfig(cfg)); err != nil {
+		return err
+	}
+	s := &service{settings: r.settings, config: cfg, log: slog.New(slog.NewTextHandler(out.Err, nil))}
+	server, err := s.listen()
 	if err != nil {
 		return err
 	}
-	s := &service{settings: r.settings, config: cfg, engine: e, log: slog.New(slog.NewTextHandler(out.Err, nil))}
-	return errors.Join(s.serve(ctx, out.Out), e.Close())
+	if s.engine, err = engine.Start(ctx, engineConfig(cfg)); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	return errors.Join(s.serve(ctx, out.Out, server), s.engine.Close())
 }
 
 // service is a running weir: the engine and what is served about it.
 type service struct {
 	settings settings
-	engine   *engine.Engine
+	engine   *engine.Engine // set before anything is served
+	socket   string         // the control socket's path
 	log      *slog.Logger
 
 	mu     sync.Mutex // serialises reloads
 	config *config.Config
 }
 
-func (s *service) serve(ctx context.Context, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	socket, err := socketPath(s.config.Control.Socket)
-	if err != nil {
-		return err
+// listen binds the control socket and the HTTP listener; serve answers on them.
+func (s *service) listen() (_ *control.Server, err error) {
+	if s.socket, err = socketPath(s.config.Control.Socket); err != nil {
+		return nil, err
 	}
-	server, err := control.New(control.Options{
-		Socket: socket, Listen: s.config.Metrics.Listen,
-		Stats:     func() (any, error) { return s.engine.Stats() },
+	stats := func() (engine.Stats, error) { return s.engine.Stats() }
+	return control.New(control.Options{
+		Socket: s.socket, Listen: s.config.Metrics.Listen,
+		Stats:     func() (any, error) { return stats() },
 		Reload:    func(context.Context) (control.ReloadReply, error) { return s.reload() },
-		Health:    s.engine.Healthy,
-		Collector: newCollector(s.engine),
+		Health:    func() error { return s.engine.Healthy() },
+		Collector: newCollector(stats),
 		Log:       s.log,
 	})
-	if err != nil {
-		return err
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ctx) }()
-	s.announce(out, socket, server.Addr())
+}
 
+func (s *service) serve(ctx context.Context, out io.Writer, server *control.Server) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	s.announce(out, server.Addr())
+
 	for {
 		select {
 		case <-ctx.Done():
@@ -88,7 +96,7 @@ func (s *service) serve(ctx context.Context, out io.Writer) error {
 }
 
 // announce says what was granted, once, so that nobody has to guess.
-func (s *service) announce(out io.Writer, socket, metrics string) {
+func (s *service) announce(out io.Writer, metrics string) {
 	st, err := s.engine.Stats()
 	if err != nil {
 		s.log.Error("read statistics", "error", err)
@@ -107,7 +115,7 @@ func (s *service) announce(out io.Writer, socket, metrics string) {
 	for _, route := range st.Strays {
 		s.log.Warn("route not followed: its egress is no port", "route", route)
 	}
-	fmt.Fprintf(out, "forwarding; control socket %s, metrics %s\n", socket, orNone(metrics))
+	fmt.Fprintf(out, "forwarding; control socket %s, metrics %s\n", s.socket, orNone(metrics))
 }
 
 func orNone(s string) string {
