@@ -21,6 +21,7 @@ const (
 	demoTCPBytes = 100 << 20
 	demoFlood    = 5 * time.Second
 	demoRest     = time.Second
+	demoSettle   = 20 // most readings until two are equal
 )
 
 // demoCommand is `weir demo`.
@@ -138,7 +139,7 @@ func sendRandom(w io.Writer, n int) (hash.Hash, error) {
 
 // flood offers several times what the router can forward, and counts on both sides independently of weir.
 func (d *demo) flood(ctx context.Context) error {
-	before, err := d.weir.Stats(ctx)
+	before, err := d.settled(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,6 +181,24 @@ func (d *demo) flood(ctx context.Context) error {
 		return fmt.Errorf("flood: weir says it delivered %d packets, %d arrived at s0", delivered, count.Packets)
 	}
 	return nil
+}
+
+// settled reads the counters when nothing moves any more: a connection takes a few more packets to end than to carry its bytes.
+func (d *demo) settled(ctx context.Context) (engine.Stats, error) {
+	st, err := d.weir.Stats(ctx)
+	for range demoSettle {
+		delivered := st.Totals.Delivered
+		if err == nil {
+			err = sleep(ctx, 100*time.Millisecond)
+		}
+		if err == nil {
+			st, err = d.weir.Stats(ctx)
+		}
+		if err != nil || st.Totals.Delivered == delivered && st.Totals.InFlight == 0 {
+			break
+		}
+	}
+	return st, err
 }
 
 // balance prints weir's own counters and fails unless they account for every packet and every frame.
