@@ -53,7 +53,7 @@ func TestOverload(t *testing.T) {
 			require.Equal(t, offered, in.Offered-wasIn.Offered, "offered as counted at g0, and by weir")
 			require.Equal(t, count.Packets, out.Delivered-wasOut.Delivered, "delivered as counted at s0, and by weir")
 			require.NotZero(t, count.Packets)
-			require.Greater(t, offered, 2*count.Packets, "no overload: the test shows nothing")
+			require.Greater(t, offered, count.Packets+count.Packets/4, "no overload: the test shows nothing")
 			require.NotZero(t, in.Dropped[c.drops], c.drops)
 			requirePing(t, rig)
 			w.stop(t)

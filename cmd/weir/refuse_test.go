@@ -206,7 +206,9 @@ func TestRefuseOtherProgram(t *testing.T) {
 func TestRefuseSecond(t *testing.T) {
 	top := nettest.T0(t)
 	w := startT0(t, top)
-	refuse(t, top.Rtr, weir("run", "--port", "r0", "--port", "r1"), exitFailure, "r0", fmt.Sprint(programOn(t, top.Rtr, "r0")))
+	refuse(t, top.Rtr, weir("run", "--port", "r0", "--port", "r1"), exitFailure, w.socket, fmt.Sprintf("in use by pid %d", w.cmd.Process.Pid))
+	apart := []string{"--set", "metrics.listen=off", "--set", "control.socket=" + t.TempDir() + "/s"}
+	refuse(t, top.Rtr, weir(append([]string{"run", "--port", "r0", "--port", "r1"}, apart...)...), exitFailure, "r0", fmt.Sprintf("id %d", programOn(t, top.Rtr, "r0")))
 	pingBothFamilies(t, top)
 	w.stop(t)
 }

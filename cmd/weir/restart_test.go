@@ -110,6 +110,16 @@ func TestKilledUnderLoad(t *testing.T) {
 	require.Equal(t, pins, pinned(t), "pinned BPF objects")
 }
 
+// TestPortRemoved: a weir whose interface goes away ends, says so, and leaves the others as they were.
+func TestPortRemoved(t *testing.T) {
+	top := nettest.T0(t)
+	w := startT0(t, top)
+	require.NoError(t, top.Rtr.Delete("r1"))
+	require.Equal(t, exitFailure, w.wait(t, refusalTimeout))
+	require.Regexp(t, `(?m)^weir: port r1: .*removed.*$`, w.stderr.String())
+	requireDetached(t, top.Rtr, "r0")
+}
+
 // pinned lists the pinned BPF objects of this machine.
 func pinned(t *testing.T) []string {
 	t.Helper()
