@@ -40,7 +40,7 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		return err
 	}
-	report, err := Run(ctx, Options{Seeds: c.Seeds, NoSensitivities: c.Brief})
+	report, err := Run(ctx, Options{Seeds: c.Seeds, NoSensitivities: c.Brief, Progress: stderr})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,10 @@
 package paper
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"io"
+)
 
 // Options of Run.
 type Options struct {
@@ -9,8 +13,10 @@ type Options struct {
 	Seeds int
 	// Bed is what is assumed of the testbed; nil is DEC1996.
 	Bed *Testbed
-	// Sensitivities are left out on request: they are half of the work.
+	// NoSensitivities leaves them out: they are half of the work.
 	NoSensitivities bool
+	// Progress takes a line for each stage; nil for none.
+	Progress io.Writer
 }
 
 // Report is everything Run found.
@@ -47,6 +53,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	progress := func(format string, args ...any) {
+		if o.Progress != nil {
+			fmt.Fprintf(o.Progress, format+"\n", args...)
+		}
+	}
+	progress("%d curves, %d trials a point", len(curves), o.Seeds)
 	series, err := simulate(ctx, &bed, curves, o.Seeds)
 	if err != nil {
 		return nil, err
@@ -62,10 +74,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		r.Curves = append(r.Curves, Series{c.Figure, c.Name, c.Calibrates, c.Paper, series[i]})
 		r.Checks = append(r.Checks, c.checks(series[i])...)
 	}
+	progress("controls that must fail")
 	if r.Controls, err = controls(ctx, bed, curves, min(o.Seeds, 3)); err != nil {
 		return nil, err
 	}
 	if !o.NoSensitivities {
+		progress("sensitivities of %d constants", len(r.Constants)-1)
 		r.Sensitivities, err = sensitivities(ctx, bed, curves)
 	}
 	return r, err
