@@ -28,6 +28,8 @@ const (
 	StateLearning                  // the same, and the handle is being learned
 	StateOwned                     // masked: receive work runs only inside Receive
 	StateReleasing                 // unmasked again, and not yet looked at once more
+
+	numStates = 4
 )
 
 // String returns the name used in counters and on the status page.

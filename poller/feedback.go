@@ -46,8 +46,10 @@ func (q *queue) spend(n int) { q.allowance = max(0, q.allowance-n) }
 
 // reviewQueues brings every queue up to date with its length and the time.
 func (s *Scheduler) reviewQueues() {
+	s.allowances = false
 	for _, q := range s.queues {
 		n := q.src.Len()
+		s.allowances = s.allowances || q.allowance > 0
 		if !q.closed {
 			if n >= q.high && q.allowance == 0 {
 				s.closeQueue(q, n)
@@ -90,6 +92,7 @@ func (s *Scheduler) closeQueue(q *queue, n int) {
 func (s *Scheduler) openQueue(q *queue, allowance int) {
 	q.closed = false
 	q.allowance = allowance
+	s.allowances = s.allowances || allowance > 0
 	q.c.ClosedNS += uint64(s.now - q.since)
 	for _, r := range s.receivers {
 		if r.feeds(q) {

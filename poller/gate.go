@@ -50,6 +50,7 @@ func (s *Scheduler) closeGate(r *receiver, why Reason) {
 		return
 	}
 	r.gate.closed |= why
+	s.shut = true
 	for rest := why; rest != 0; rest &= rest - 1 {
 		i := rest.Index()
 		r.c.GateClosed[i]++

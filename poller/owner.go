@@ -24,7 +24,7 @@ func (o *ownership) noteTurn(more bool) {
 // stepOwners moves every source's state machine as far as it goes now. Drain is
 // not its business: next calls releaseDrained when there is nothing else to do.
 func (s *Scheduler) stepOwners() {
-	if s.cfg.Mode == Interrupt {
+	if s.owners == 0 || s.cfg.Mode == Interrupt {
 		return
 	}
 	for _, r := range s.receivers {
@@ -127,6 +127,8 @@ func (s *Scheduler) releaseDrained() (any bool) {
 }
 
 func (s *Scheduler) move(r *receiver, to OwnState, m Move) {
+	s.inState[r.state]--
+	s.inState[to]++
 	r.state = to
 	r.backlog = 0
 	r.c.Moves[m]++

@@ -8,8 +8,8 @@ func (s *Scheduler) Round(now int64) {
 	s.rollShare()
 	s.c.Rounds++
 	s.taken, s.done = 0, 0
+	s.more, s.shut, s.opened = false, false, false
 	s.transmitMore, s.kickPending = false, false
-	s.opened = false
 
 	for _, t := range s.transmitters {
 		s.transmit(t)
@@ -102,8 +102,9 @@ func (s *Scheduler) turn(r *receiver) {
 	r.more = more
 	r.noteTurn(more)
 	s.taken += taken
+	s.more = s.more || more
 	s.auto.noteTurn(r, end)
-	if taken > 0 {
+	if s.allowances {
 		for _, q := range r.queues {
 			q.spend(taken)
 		}

@@ -18,7 +18,10 @@ type Scheduler struct {
 	transmitters []*transmitter
 	queues       []*queue
 	lastID       int
-	start        int // index of the receiver that begins the next round
+	start        int            // index of the receiver that begins the next round
+	owners       int            // how many receivers have an Owner
+	inState      [numStates]int // how many receivers stand in each state of ownership
+	allowances   bool           // some queue may have an allowance to be spent
 
 	now   int64 // latest time we were given
 	share share
@@ -27,6 +30,8 @@ type Scheduler struct {
 
 	// What the last round and the decisions after it saw.
 	taken, done  int
+	more         bool // a source that had its turn has more waiting
+	shut         bool // a gate has closed since, so more must be looked at again
 	transmitMore bool // a transmitter has something left to do
 	kickPending  bool // a ring has something left that no event announces
 	opened       bool // a gate opened and its source has not been visited since
@@ -96,6 +101,10 @@ func (s *Scheduler) AddReceiver(name string, r Receiver, rc ReceiverConfig) (Rec
 		n.quota = s.cfg.Quota
 	}
 	n.ownership.holdNS = int64(s.cfg.Own.HoldOff)
+	if n.owner != nil {
+		s.owners++
+	}
+	s.inState[n.state]++
 	s.receivers = append(s.receivers, n)
 	for _, q := range s.queues {
 		if q.feeders == nil {
@@ -148,6 +157,10 @@ func (s *Scheduler) RemoveReceiver(id ReceiverID) error {
 	}
 	r := s.receivers[i]
 	s.receivers = slices.Delete(s.receivers, i, i+1)
+	s.inState[r.state]--
+	if r.owner != nil {
+		s.owners--
+	}
 	if r.state == StateOwned {
 		if err := r.owner.Release(); err != nil {
 			return fmt.Errorf("remove receive source %s: release: %w", r.name, err)

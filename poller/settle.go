@@ -84,12 +84,13 @@ func (s *Scheduler) progress() bool { return s.taken > 0 || s.done > 0 }
 // wait while a source is unseen, and nothing may spin without progress unless
 // receive work is owned.
 func (s *Scheduler) next() Next {
-	more, owned, all, releasing := s.survey()
+	more := s.anyMore()
 	left := s.transmitMore || s.kickPending
-	if s.opened || releasing || s.progress() && (more || left) {
+	if s.opened || s.inState[StateReleasing] > 0 || s.progress() && (more || left) {
 		return Next{Do: Again}
 	}
-	if owned {
+	if s.inState[StateOwned] > 0 && s.anyOwnedOpen() {
+		all := s.inState[StateOwned] == len(s.receivers)
 		if all && s.cfg.Mode == Poll || s.now-s.lastWork < int64(s.cfg.Drain) {
 			return Next{Do: Again}
 		}
@@ -109,18 +110,26 @@ func (s *Scheduler) next() Next {
 	return Next{Do: Block, UntilNS: until}
 }
 
-// survey looks over the receive sources: does an open one have more waiting, is
-// an open one owned, are all owned, is one releasing.
-func (s *Scheduler) survey() (more, owned, all, releasing bool) {
-	all = true
-	for _, r := range s.receivers {
-		open := r.gate.closed == 0
-		more = more || open && r.more
-		owned = owned || open && r.state == StateOwned
-		all = all && r.state == StateOwned
-		releasing = releasing || r.state == StateReleasing
+// anyMore tells whether an open source has more waiting.
+func (s *Scheduler) anyMore() bool {
+	if !s.more || !s.shut {
+		return s.more
 	}
-	return more, owned, all, releasing
+	for _, r := range s.receivers {
+		if r.more && r.gate.closed == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Scheduler) anyOwnedOpen() bool {
+	for _, r := range s.receivers {
+		if r.state == StateOwned && r.gate.closed == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // nextDeadline is when time alone changes something.
@@ -134,9 +143,11 @@ func (s *Scheduler) nextDeadline() int64 {
 			until = min(until, q.deadline)
 		}
 	}
-	for _, r := range s.receivers {
-		if r.state == StateLearning {
-			until = min(until, r.deadline)
+	if s.inState[StateLearning] > 0 {
+		for _, r := range s.receivers {
+			if r.state == StateLearning {
+				until = min(until, r.deadline)
+			}
 		}
 	}
 	return until
