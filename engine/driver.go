@@ -60,7 +60,7 @@ func (d *driver) listen(slot int, on bool) {
 // end stops the worker after its current round and waits for it; nothing to do for one that never ran.
 func (d *driver) end() {
 	if d.running {
-		d.post(func() { d.stop = true })
+		d.post(func() { d.stop = true }, nil)
 		<-d.done
 	}
 }
@@ -186,26 +186,35 @@ const callTimeout = time.Second
 // come to the end of a round within callTimeout: then f may still run later, and nothing it writes may be read. Any goroutine but the
 // worker's own.
 func (d *driver) call(f func()) bool {
+	timeout := time.After(callTimeout)
+	ran := d.post(f, timeout)
+	if ran == nil {
+		return false
+	}
 	select {
-	case <-d.post(f):
+	case <-ran:
 		return true
 	case <-d.done:
 		return false
-	case <-time.After(callTimeout):
+	case <-timeout:
 		return false
 	}
 }
 
-// post hands f to the worker and returns a channel that is closed when it has run. It waits only while many calls are waiting already.
-func (d *driver) post(f func()) <-chan struct{} {
+// post hands f to the worker and returns a channel that is closed when it has run, or nil when the worker has ended. It waits only while
+// many calls are waiting already, at most until giveUp, and then returns nil too.
+func (d *driver) post(f func(), giveUp <-chan time.Time) <-chan struct{} {
 	ran := make(chan struct{})
 	select {
 	case d.calls <- func() { f(); close(ran) }:
-		d.called.Add(1)
-		one := [8]byte{1}
-		_, _ = unix.Write(d.wake, one[:]) // fails only when the count would overflow, and then the wake-up is already due
 	case <-d.done:
+		return nil
+	case <-giveUp:
+		return nil
 	}
+	d.called.Add(1)
+	one := [8]byte{1}
+	_, _ = unix.Write(d.wake, one[:]) // fails only when the count would overflow, and then the wake-up is already due
 	return ran
 }
 
