@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"sync"
 
 	"weir/engine/fib"
 	"weir/internal/nettest"
@@ -33,7 +34,7 @@ var (
 )
 
 // testTable is T0 as the router's kernel sees it, a port that is down, and a route of every kind.
-func testTable() *fib.Snapshot { return fib.NewSnapshot(testLiteral()) }
+var testTable = sync.OnceValue(func() *fib.Snapshot { return fib.NewSnapshot(testLiteral()) })
 
 func testLiteral() fib.Literal {
 	port := func(mac net.HardwareAddr, up bool) fib.PortInfo {

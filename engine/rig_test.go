@@ -25,6 +25,7 @@ type rig struct {
 	ports  [2]*rigPort
 	now    int64 // the clock
 	next   poller.Next
+	one    [1][]byte // a frame that arrives
 }
 
 // rigPort is one port of a rig.
@@ -61,6 +62,7 @@ type rigOptions struct {
 	offloads  bool // the ports are veths
 	noDiscard bool
 	corrupt   bool // the script misuses frames; otherwise misuse is a panic
+	thread    bool // the worker will run on its own thread, see start
 	config    func(*Config)
 }
 
@@ -89,6 +91,16 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	sched, err := poller.New(c.Poller)
 	require.NoError(t, err)
 	r.worker.sched = sched
+	if o.thread {
+		cpus, err := usableCPUs()
+		require.NoError(t, err)
+		r.worker.cpu = cpus[len(cpus)-1]
+		require.NoError(t, r.worker.driver.init())
+		t.Cleanup(func() {
+			r.worker.driver.end()
+			require.NoError(t, r.worker.driver.close())
+		})
+	}
 
 	e := &Engine{config: c, plan: plan{cpus: []int{0}}}
 	for i := range r.ports {
@@ -142,11 +154,11 @@ func (r *rig) arrive(port int, frames ...[]byte) int {
 	return n
 }
 
-// round is one round of the driver's loop, ten microseconds long.
+// round is one round of the driver's loop: ten microseconds, half of them worked.
 func (r *rig) round() {
 	r.worker.sched.Round(r.now)
 	r.now += 10_000
-	r.next = r.worker.sched.Settle(r.now, 10_000)
+	r.next = r.worker.sched.Settle(r.now, 5_000)
 	r.worker.publish()
 }
 
