@@ -13,6 +13,7 @@ import (
 
 	"weir/bench"
 	"weir/engine"
+	"weir/internal/host"
 	"weir/internal/nettest"
 	"weir/xdpprog"
 )
@@ -29,6 +30,9 @@ type demoCommand struct{}
 
 // Run shows weir as a router between two hosts, and fails unless every packet is accounted for.
 func (demoCommand) Run(ctx context.Context, out output) (err error) {
+	if err := host.Capabilities(); err != nil {
+		return err
+	}
 	fmt.Fprintln(out.Out, "building gen ── rtr ── snk: three network namespaces, two veth pairs, kernel forwarding off")
 	rig, err := bench.NewRig(1)
 	if err != nil {
