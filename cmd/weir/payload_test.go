@@ -37,6 +37,9 @@ func TestPayloads(t *testing.T) {
 				require.NoError(t, other.err)
 
 				after := w.atRest(t)
+				lost := droppedBy(t, top.Src, "s0") + droppedBy(t, top.Dst, "d0") + sum(after.Totals.Dropped) - sum(before.Totals.Dropped)
+				t.Logf("dropped by s0 %d, by d0 %d, by weir %v", droppedBy(t, top.Src, "s0"), droppedBy(t, top.Dst, "d0"), nonZero(after.Totals.Dropped))
+				require.Equal(t, 2*num, there.unique+other.unique+lost, "each datagram arrived or was counted")
 				for _, c := range []struct {
 					port string
 					got  arrivals

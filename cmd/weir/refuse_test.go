@@ -288,6 +288,9 @@ func TestRefusePrivilege(t *testing.T) {
 			refuse(t, top.Rtr, unprivileged(path, c.caps, "run", "--port", "r0", "--port", "r1"), exitFailure, c.words...)
 		})
 	}
+	t.Run("demo", func(t *testing.T) {
+		refuse(t, top.Rtr, unprivileged(path, nil, "demo"), exitFailure, "CAP_NET_ADMIN", "run as root")
+	})
 	t.Run("CAP_DAC_READ_SEARCH", func(t *testing.T) {
 		if _, err := os.Stat("/proc/net/ip_tables_names"); err != nil {
 			t.Skip("this kernel has no legacy iptables: ", err)

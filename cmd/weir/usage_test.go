@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestUsage: what is no command of weir's is refused with exit code 2 and one line; help is data and a success.
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "expected one of"},
+		{[]string{"forward"}, "unexpected argument forward"},
+		{[]string{"run", "r0", "r1"}, "unexpected argument r0"},
+		{[]string{"run", "--port"}, "--port"},
+		{[]string{"run", "--cpus", "one", "--port", "r0"}, "--cpus"},
+		{[]string{"run", "--port", "r0", "--set", "poller.quota"}, "key=value"},
+		{[]string{"bench", "overload", "--trials", "0"}, "--trials 0"},
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exitUsage, run(t.Context(), c.args, &stdout, &stderr), "%v", c.args)
+		require.Empty(t, stdout.String())
+		require.Contains(t, oneLine(t, stderr.String()), c.says)
+	}
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"bench", "overload", "--help"}} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exitOK, run(t.Context(), args, &stdout, &stderr), "%v", args)
+		require.Contains(t, stdout.String(), "Usage: weir")
+		require.Empty(t, stderr.String())
+	}
+}
