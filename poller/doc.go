@@ -67,7 +67,9 @@
 //     at a time.
 //   - Input uses at most its share per period plus one round.
 //   - The worker may spin only while it owns receive work; without a handle
-//     Settle says Block as soon as a round finds nothing.
+//     Settle never answers Again to a round without progress.
+//   - Nobody waits with an owned source unseen: it is released first, or, out of
+//     frames, looked at again after Config.Retry.
 //
 // # Concurrency and allocation
 //

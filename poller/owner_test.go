@@ -180,6 +180,20 @@ func TestBoundedGateKeepsReceive(t *testing.T) {
 	require.Zero(t, h.drives)
 }
 
+func TestNoFramesIsNotDrained(t *testing.T) {
+	r := newRig(t, nil)
+	src, h := &ring{name: "in"}, &handle{learned: true}
+	r.receive(src, ReceiverConfig{Owner: h})
+	r.busy(src, 4)
+	src.refuses = true
+	for range 50 {
+		next := r.step(10 * us)
+		require.Equal(t, Next{Sleep, r.now + int64(50*us)}, next, "owned: it looks again soon, and does not give receive back")
+		r.wake(50 * us)
+	}
+	require.True(t, h.owned)
+}
+
 func TestDrainReleasesOnlyWhatIsOpen(t *testing.T) {
 	r := newRig(t, nil)
 	full := &box{name: "full"}

@@ -5,10 +5,11 @@ package poller
 // start. Callbacks run inside.
 func (s *Scheduler) Round(now int64) {
 	s.advance(now)
+	s.endWait()
 	s.rollShare()
 	s.c.Rounds++
 	s.taken, s.done = 0, 0
-	s.more, s.shut, s.opened = false, false, false
+	s.more, s.shut = false, false
 	s.transmitMore, s.kickPending = false, false
 
 	for _, t := range s.transmitters {
@@ -17,6 +18,7 @@ func (s *Scheduler) Round(now int64) {
 	if len(s.queues) > 0 {
 		s.reviewQueues() // what has drained opens before its sources' turn
 	}
+	s.opened = false // whatever is open now has its turn now
 	if n := len(s.receivers); n > 0 {
 		// Rotating the start keeps the room below a high mark, and the last
 		// round of a share, from going to the same source every time.

@@ -69,12 +69,17 @@ func (s *Scheduler) Settle(now, usedNS int64) Next {
 // drained meanwhile opens before the next round.
 func (s *Scheduler) Woke(now int64) {
 	s.advance(now)
+	s.endWait()
+	s.rollShare()
+	s.reviewQueues()
+}
+
+// endWait books a wait; Round does it for a driver that forgot Woke.
+func (s *Scheduler) endWait() {
 	if s.waiting {
 		s.waiting = false
 		s.c.WaitedNS += uint64(s.now - s.waitingSince)
 	}
-	s.rollShare()
-	s.reviewQueues()
 }
 
 // progress tells whether the last round took or finished anything.
@@ -89,7 +94,8 @@ func (s *Scheduler) next() Next {
 	if s.opened || s.inState[StateReleasing] > 0 || s.progress() && (more || left) {
 		return Next{Do: Again}
 	}
-	if s.inState[StateOwned] > 0 && s.anyOwnedOpen() {
+	owned := s.inState[StateOwned] > 0 && s.anyOwnedOpen()
+	if owned && !more {
 		all := s.inState[StateOwned] == len(s.receivers)
 		if all && s.cfg.Mode == Poll || s.now-s.lastWork < int64(s.cfg.Drain) {
 			return Next{Do: Again}
@@ -100,6 +106,9 @@ func (s *Scheduler) next() Next {
 
 	until := s.nextDeadline()
 	if left || more {
+		if owned {
+			s.retryNS = int64(s.cfg.Retry) // masked: nothing else would tell of its packets
+		}
 		until = min(until, s.now+s.retryNS)
 		s.retryNS = min(2*s.retryNS, int64(s.cfg.RetryMax))
 		s.c.FruitlessWaits++

@@ -342,8 +342,11 @@ func (w *world) checkNext(next Next, progress bool) {
 		if p.gate != 0 {
 			continue
 		}
-		w.must(!p.masked, "waits while a source is masked")
-		w.must(p.device == 0, "waits with %d packets unseen in the device", p.device)
+		if p.masked {
+			w.must(next.Do == Sleep && next.UntilNS <= w.now+int64(w.cfg.Retry), "waits while a source is masked")
+		} else {
+			w.must(p.device == 0, "waits with %d packets unseen in the device", p.device)
+		}
 		if p.ring > 0 {
 			w.must(next.Do == Sleep, "listens to a source that cannot be served")
 			w.must(p.stuck, "waits with packets in a ring")

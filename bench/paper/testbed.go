@@ -71,10 +71,10 @@ type Traffic struct {
 func DEC1996() Testbed {
 	return Testbed{
 		Costs: Costs{
-			Interrupt: 16.6, Dispatch: 20, Loop: 45.7, Receive: 53.9, Queue: 5.8,
-			Forward: 102.9, Start: 16, Reclaim: 9.1, Tick: 35,
-			Enqueue: 49.4, Wakeup: 40.2, Switch: 33.2, Call: 84.1, Decide: 27.5,
-			Resume: 4.9, Refill: 55, Daemons: 18100, Noise: 0.05,
+			Interrupt: 16.6, Dispatch: 19.9, Loop: 45.2, Receive: 54, Queue: 5.5,
+			Forward: 102.6, Start: 15.9, Reclaim: 9.5, Tick: 35,
+			Enqueue: 50.3, Wakeup: 39.9, Switch: 29.8, Call: 85, Decide: 28.2,
+			Resume: 5, Refill: 55, Daemons: 16300, Noise: 0.05,
 		},
 		Sizes: Sizes{
 			ReceiveRing: 32, TransmitRing: 8, InputQueue: 50, OutputQueue: 50,

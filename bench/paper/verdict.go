@@ -134,6 +134,7 @@ func tail(points []Point) float64 {
 // What is known of the curves that miss.
 const (
 	noteScreen = "the paper loses packets at rates where the model's CPU still has room"
+	noteBurst  = "one burst of the daemons more or less in a trial decides between two neighbouring points"
 	noteRise   = "between 1,200 and 3,000 packets/s the cost of an unbatched packet decides"
 )
 
@@ -145,8 +146,11 @@ func notePlateau(c *Curve) string {
 }
 
 func noteMLFRR(c *Curve) string {
-	if c.starves() {
+	switch {
+	case c.starves():
 		return noteScreen
+	case c.Setup.Screen:
+		return noteBurst
 	}
 	return ""
 }
