@@ -120,6 +120,7 @@ func (w *worker) run(pinned chan<- error) {
 			w.sched.Woke(d.now())
 		case poller.Sleep:
 			err = d.sleep(next.UntilNS)
+			w.sched.Woke(d.now())
 		}
 		if err != nil {
 			d.failed <- fmt.Errorf("worker %d on CPU %d: %w", w.id, w.cpu, err)

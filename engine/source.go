@@ -35,8 +35,9 @@ type source struct {
 const inTransit = 64
 
 // Receive takes up to max packets from the RX ring and runs each to its end: an egress or a drop. Then it gives the kernel frames to
-// receive into.
+// receive into. Packets that arrive meanwhile wait for the next turn, or a turn without a quota would never end under overload.
 func (s *source) Receive(max int) (taken int, more bool) {
+	max = min(max, s.sock.Pending())
 	for taken < max {
 		batch := s.worker.batch[:min(max-taken, len(s.worker.batch))]
 		n := s.sock.Receive(batch)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/alecthomas/kong"
 )
 
 // Command is `weir bench model`: its fields are the flags.
@@ -48,26 +46,4 @@ func (c *Command) Run(ctx context.Context, stdout, _ io.Writer) error {
 		return report.WriteJSON(stdout)
 	}
 	return report.WriteTable(stdout)
-}
-
-// Main is the command with its own parsing of flags, for a program that has
-// none: 0 done, 1 it could not run, 2 usage.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var c Command
-	parser, err := kong.New(&c, kong.Name("weir bench model"), kong.Writers(stdout, stderr), kong.Exit(func(int) {}))
-	if err == nil {
-		_, err = parser.Parse(args)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "weir bench model:", err)
-		return 2
-	}
-	if err = c.Run(ctx, stdout, stderr); err == nil {
-		return 0
-	}
-	fmt.Fprintln(stderr, "weir bench model:", err)
-	if errors.Is(err, ErrUsage) {
-		return 2
-	}
-	return 1
 }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-
-	"github.com/alecthomas/kong"
 )
 
 // Command is `weir bench paper`: its fields are the flags.
@@ -86,28 +84,4 @@ func writeFile(name string, write func(io.Writer) error) error {
 		return err
 	}
 	return errors.Join(write(f), f.Close())
-}
-
-// Main is the command with its own parsing of flags, for a program that has
-// none: 0 the model holds, 1 it misses or could not run, 2 usage.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var c Command
-	parser, err := kong.New(&c, kong.Name("weir bench paper"), kong.Writers(stdout, stderr), kong.Exit(func(int) {}))
-	if err == nil {
-		_, err = parser.Parse(args)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "weir bench paper:", err)
-		return 2
-	}
-	switch err := c.Run(ctx, stdout, stderr); {
-	case err == nil:
-		return 0
-	case errors.Is(err, ErrUsage):
-		fmt.Fprintln(stderr, "weir bench paper:", err)
-		return 2
-	default:
-		fmt.Fprintln(stderr, "weir bench paper:", err)
-		return 1
-	}
 }

@@ -2,16 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
 
 	"weir/bench"
+	"weir/bench/model"
+	"weir/bench/paper"
 )
 
 // benchCommand is `weir bench`.
 type benchCommand struct {
 	Overload overloadCommand `cmd:"" help:"Compare weir, a plain AF_XDP loop and the kernel's forwarding on one rig, in turns."`
+	Paper    paperCommand    `cmd:"" help:"Drive the scheduler through a model of the 1996 testbed in virtual time, and hold it against the paper's figures."`
+	Model    modelCommand    `cmd:"" help:"The same at today's scale, with costs measured on this machine: where livelock would begin. A model."`
 	Plain    plainCommand    `cmd:"" hidden:"" help:"The plain AF_XDP loop, from in0 to out0 of this network namespace."`
 }
 
@@ -46,6 +51,34 @@ func (c *overloadCommand) Run(ctx context.Context, out output) error {
 	}
 	result.WriteTable(out.Out)
 	return nil
+}
+
+// paperCommand is `weir bench paper`.
+type paperCommand struct {
+	paper.Command `embed:""`
+}
+
+// Run plays the model and prints the table of errors; a miss is a failure.
+func (c *paperCommand) Run(ctx context.Context, out output) error {
+	return asUsage(c.Command.Run(ctx, out.Out, out.Err), paper.ErrUsage)
+}
+
+// modelCommand is `weir bench model`.
+type modelCommand struct {
+	model.Command `embed:""`
+}
+
+// Run measures, plays the model and prints it.
+func (c *modelCommand) Run(ctx context.Context, out output) error {
+	return asUsage(c.Command.Run(ctx, out.Out, out.Err), model.ErrUsage)
+}
+
+// asUsage marks err as the caller's fault when it wraps usage.
+func asUsage(err, usage error) error {
+	if errors.Is(err, usage) {
+		return usageError{err}
+	}
+	return err
 }
 
 // plainCommand is the hidden `weir bench plain`.
