@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/engine"
 	"weir/internal/control"
@@ -27,7 +28,6 @@ type Weir struct {
 	process *exec.Cmd
 	ended   chan error
 	stderr  bytes.Buffer
-	dir     string
 	socket  string
 	client  *control.Client
 }
@@ -39,17 +39,17 @@ func StartWeir(ctx context.Context, ns *nettest.NS, args ...string) (_ *Weir, er
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "weir-")
-	if err != nil {
-		return nil, err
+	var namespace unix.Stat_t
+	if err := unix.Fstat(ns.FD(), &namespace); err != nil {
+		return nil, fmt.Errorf("find the control socket of %s: %w", ns.Name(), err)
 	}
-	w := &Weir{ended: make(chan error, 1), dir: dir, socket: filepath.Join(dir, "control.sock")}
-	args = append([]string{"run", "--set", "control.socket=" + w.socket, "--set", "metrics.listen=off"}, args...)
+	w := &Weir{ended: make(chan error, 1), socket: control.SocketPath(namespace.Ino)}
+	args = append([]string{"run", "--set", "metrics.listen=off"}, args...)
 	w.process = ns.Command(context.WithoutCancel(ctx), self, args...)
 	w.process.Stderr = &w.stderr
 	w.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := ns.Start(w.process); err != nil {
-		return nil, errors.Join(fmt.Errorf("start weir run: %w", err), os.RemoveAll(dir))
+		return nil, fmt.Errorf("start weir run: %w", err)
 	}
 	go func() { w.ended <- w.process.Wait() }()
 	if err := w.waitReady(ctx); err != nil {
@@ -110,5 +110,5 @@ func (w *Weir) Stop() error {
 	if err != nil {
 		err = fmt.Errorf("weir run: %w: %s", err, bytes.TrimSpace(w.stderr.Bytes()))
 	}
-	return errors.Join(err, os.RemoveAll(w.dir))
+	return err
 }
