@@ -163,7 +163,10 @@ func startRouter(t *testing.T, ns *nettest.NS, args ...string) *router {
 	client, err := control.Dial(r.socket)
 	require.NoError(t, err)
 	r.client = client
-	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	t.Cleanup(func() {
+		require.NoError(t, client.Close())
+		_ = os.Remove(r.socket) // one that was killed leaves it
+	})
 	return r
 }
 
