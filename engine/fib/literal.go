@@ -70,12 +70,13 @@ func NewSnapshot(l Literal) *Snapshot {
 		s.counts[route.Kind]++
 	}
 	s.index = index.publish(s.routes4, hops)
+	s.onLink = indexNeighbours(s.neighbours)
 	return s
 }
 
 // neighbour returns the cell of addr on a port, made if there is none.
 func (s *Snapshot) neighbour(port int, addr netip.Addr) *Neighbour {
-	if n := s.Neighbour(port, addr); n != nil {
+	if n, ok := s.neighbours[port].Lookup(addr); ok {
 		return n
 	}
 	n := new(Neighbour)

@@ -14,6 +14,7 @@ type Snapshot struct {
 	routes6    *bart.Table[*Route]
 	index      *index4                   // answers for IPv4
 	neighbours []*bart.Table[*Neighbour] // by port
+	onLink     *neighbourIndex           // the IPv4 ones among them
 	ports      []PortInfo
 	locals     []netip.Prefix
 	broadcasts []netip.Prefix
@@ -56,6 +57,9 @@ func (s *Snapshot) Warm4(dst [4]byte) uint64 { return s.index.warm(dst) }
 // Neighbour returns the cell of an on-link destination on a port, or nil when the kernel does not know it. The same rules for dst as
 // in Lookup.
 func (s *Snapshot) Neighbour(port int, dst netip.Addr) *Neighbour {
+	if dst.Is4() {
+		return s.onLink.slot(neighbourKey(port, dst.As4())).cell
+	}
 	n, _ := s.neighbours[port].Lookup(dst)
 	return n
 }

@@ -52,6 +52,7 @@ type state struct {
 // dirty says in what the state differs from the last snapshot.
 type dirty struct {
 	tables bool // routes or neighbours
+	onLink bool // which neighbours there are
 	ports  bool
 	own    bool
 	rules  bool
@@ -99,7 +100,7 @@ func newState(ports []PortRef) *state {
 		routes6: newCOW[*Route](),
 		index:   newIndexer(),
 		own:     map[netip.Prefix]Kind{},
-		dirty:   dirty{true, true, true, true},
+		dirty:   dirty{true, true, true, true, true},
 	}
 	for _, p := range ports {
 		s.ports = append(s.ports, portState{name: p.Name, info: PortInfo{Name: p.Name, Ifindex: p.Ifindex}})
@@ -157,6 +158,11 @@ func (s *state) snapshot(more bool) *Snapshot {
 	}
 	for i := range s.neighbours {
 		next.neighbours = append(next.neighbours, s.neighbours[i].publish())
+	}
+	if s.dirty.onLink || s.last == nil {
+		next.onLink = indexNeighbours(next.neighbours)
+	} else {
+		next.onLink = s.last.onLink
 	}
 	if s.dirty.ports {
 		for _, p := range s.ports {

@@ -21,7 +21,7 @@ func (s *state) neigh(u neighUpdate) {
 	if !c.known {
 		c.known = true
 		s.neighbours[port].set(hostPrefix(u.addr), c.n)
-		s.dirty.tables = true
+		s.dirty.tables, s.dirty.onLink = true, true
 	}
 }
 
@@ -50,7 +50,7 @@ func (s *state) forget(c *cell) {
 	if c.known {
 		c.known = false
 		s.neighbours[c.key.port].delete(hostPrefix(c.key.addr))
-		s.dirty.tables = true
+		s.dirty.tables, s.dirty.onLink = true, true
 	}
 	if c.hops == 0 {
 		delete(s.cells, c.key)
