@@ -92,7 +92,11 @@ func forwardIPv4(frame []byte, partial bool, table *fib.Snapshot) hop {
 	if header[8] <= 1 {
 		return hop{reason: DropTTLExpired}
 	}
-	h := nextHop(frame, route, netip.AddrFrom4(dst), total, table)
+	neighbour := route.Next
+	if neighbour == nil {
+		neighbour = table.Neighbour(route.Egress, netip.AddrFrom4(dst))
+	}
+	h := nextHop(frame, route, neighbour, total, table)
 	if h.reason != forwarded {
 		return h
 	}
@@ -144,7 +148,11 @@ func forwardIPv6(frame []byte, partial bool, table *fib.Snapshot) hop {
 	if src.IsLinkLocalUnicast() {
 		return hop{reason: DropScope}
 	}
-	h := nextHop(frame, route, dst, total, table)
+	neighbour := route.Next
+	if neighbour == nil {
+		neighbour = table.Neighbour(route.Egress, dst)
+	}
+	h := nextHop(frame, route, neighbour, total, table)
 	if h.reason != forwarded {
 		return h
 	}
@@ -200,18 +208,15 @@ func refuse(route *fib.Route) Reason {
 	return DropUnsupportedRoute
 }
 
-// nextHop checks that the egress takes a packet of length bytes, finds the MAC of the gateway or of dst, and writes the MAC addresses.
-func nextHop(frame []byte, route *fib.Route, dst netip.Addr, length int, table *fib.Snapshot) hop {
+// nextHop checks that the egress takes a packet of length bytes and that the neighbour, nil if there is none, has a MAC, and writes the
+// MAC addresses.
+func nextHop(frame []byte, route *fib.Route, neighbour *fib.Neighbour, length int, table *fib.Snapshot) hop {
 	out := table.Port(route.Egress)
 	if !out.Up {
 		return hop{reason: DropEgressDown, egress: route.Egress}
 	}
 	if length > out.MTU || (route.MTU != 0 && length > route.MTU) {
 		return hop{reason: DropTooBig, egress: route.Egress}
-	}
-	neighbour := route.Next
-	if neighbour == nil {
-		neighbour = table.Neighbour(route.Egress, dst)
 	}
 	if neighbour == nil {
 		return hop{reason: DropNeighbourUnresolved, ask: true, egress: route.Egress}
@@ -220,9 +225,10 @@ func nextHop(frame []byte, route *fib.Route, dst netip.Addr, length int, table *
 	if !ok {
 		return hop{reason: DropNeighbourUnresolved, ask: true, egress: route.Egress}
 	}
-	binary.BigEndian.PutUint32(frame, uint32(mac>>16))
-	binary.BigEndian.PutUint16(frame[4:], uint16(mac))
-	copy(frame[6:12], out.MAC[:])
+	ethernet := (*[ethHeaderLen]byte)(frame)
+	binary.BigEndian.PutUint32(ethernet[0:], uint32(mac>>16))
+	binary.BigEndian.PutUint16(ethernet[4:], uint16(mac))
+	*(*[6]byte)(ethernet[6:]) = out.MAC
 	return hop{ask: neighbour.Stale(), egress: route.Egress, length: ethHeaderLen + length}
 }
 
