@@ -251,14 +251,3 @@ func TestForwardAtEveryLength(t *testing.T) {
 		}
 	}
 }
-
-func TestReasons(t *testing.T) {
-	names := map[string]bool{}
-	for r := range numReasons {
-		require.NotEmpty(t, r.String())
-		require.Regexp(t, "^[a-z_]+$", r.String())
-		names[r.String()] = true
-	}
-	require.Len(t, names, int(numReasons))
-	require.Equal(t, "invalid", numReasons.String())
-}
