@@ -8,34 +8,32 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// index4 answers IPv4 lookups: what bart's trie does with its nodes, in one array per /8. Most need only the 32 bytes of their slot, so
-// the slots that a large table's traffic uses lie in the cache, and an address whose slot does not costs one wait for memory. The index is
-// made from the trie and never changes; an update copies the block it falls into.
+// index4 answers IPv4 lookups: what bart's trie does with its nodes, in one array per /8. Nearly all need only the one cache line of
+// their slot, so a lookup that memory has to be asked for waits once. The index is made from the trie and never changes; an update copies
+// the block it falls into.
 //
 //	10.1.2.3   blocks[10] ──► slots[1] = 10.1.0.0/16
-//	                            cover   the route of the longest prefix of at most 16 bits
-//	                            runs    where longer prefixes begin and end, by third byte:  0:cover  2:r  3:cover  7:q  9:cover
-//	                                                                                                  └─ the last that begins at or before 2
-//	                          spans[1]  the same by the last two bytes, for slots with more than eight runs or with prefixes beyond /24
+//	                            cover  the route of the longest prefix of at most 16 bits
+//	                            runs   where longer prefixes begin and end, by third byte:  0:cover  2:r  3:cover  7:q  9:cover
+//	                                                                                                 └─ the last that begins at or before 2
+//	                            spans  the same by the last two bytes, for slots with more runs than there is room for, or with prefixes
+//	                                   beyond /24
 type index4 struct {
 	blocks [256]*block4 // by the first byte of the address
 	routes []*Route     // by run
 }
 
 type block4 struct {
-	slots [256]slot4  // by the second byte
-	spans [256][]span // of slots without runs: in the order of start, the first at 0
+	slots [256]slot4 // by the second byte
 }
 
-// slot4 has exactly half a cache line.
+// slot4 fills one cache line of 64 bytes.
 type slot4 struct {
-	starts uint64 // where runs begin, ascending from the lowest byte, the first at 0; or noRuns
-	runs   [8]run // what holds from there on; the last one again in unused places, which start at 255
-	cover  *Route // nil = no route
+	starts [2]uint64 // where runs begin, ascending from the lowest byte, the first at 0
+	runs   [16]run   // what holds from there on; the last one again in unused places, which start at 255
+	cover  *Route    // nil = no route
+	spans  *[]span   // in place of runs if not nil: in the order of start, the first at 0
 }
-
-// noRuns in starts says that the answer is in block4.spans.
-const noRuns = 1<<64 - 1
 
 // run is an index into index4.routes.
 type run uint16
@@ -55,12 +53,12 @@ type span struct {
 }
 
 func (x *index4) lookup(dst [4]byte) *Route {
-	block := x.blocks[dst[0]]
-	slot := &block.slots[dst[1]]
-	if slot.starts == noRuns {
-		return block.lookup(dst)
+	slot := &x.blocks[dst[0]].slots[dst[1]]
+	if slot.spans != nil {
+		return slot.search(binary.BigEndian.Uint16(dst[2:]))
 	}
-	if r := slot.runs[(numUpTo(slot.starts, dst[2])-1)&7]; r != runCover {
+	at := numUpTo(slot.starts[0], dst[2]) + numUpTo(slot.starts[1], dst[2]) - 1
+	if r := slot.runs[at&15]; r != runCover {
 		return x.routes[r]
 	}
 	return slot.cover
@@ -77,10 +75,9 @@ func numUpTo(word uint64, b uint8) int {
 	return bits.OnesCount64((all&^word | ^(all^word)&upTo) & high)
 }
 
-// lookup searches the spans of a slot.
-func (b *block4) lookup(dst [4]byte) *Route {
-	spans := b.spans[dst[1]]
-	low := binary.BigEndian.Uint16(dst[2:])
+// search finds the span of an address by its lower 16 bits.
+func (s *slot4) search(low uint16) *Route {
+	spans := *s.spans
 	at := 0
 	for n := len(spans); n > 1; {
 		half := n >> 1
@@ -89,14 +86,14 @@ func (b *block4) lookup(dst [4]byte) *Route {
 		}
 		n -= half
 	}
-	if s := &spans[at]; !s.cover {
-		return s.route
+	if found := &spans[at]; !found.cover {
+		return found.route
 	}
-	return b.slots[dst[1]].cover
+	return s.cover
 }
 
 // warm reads what lookup will read first.
-func (x *index4) warm(dst [4]byte) uint64 { return x.blocks[dst[0]].slots[dst[1]].starts }
+func (x *index4) warm(dst [4]byte) uint64 { return x.blocks[dst[0]].slots[dst[1]].starts[0] }
 
 // indexer keeps an index4 in step with a trie. One goroutine uses it.
 type indexer struct {
@@ -112,7 +109,7 @@ type bitmap [1 << 16 / 64]uint64
 func newIndexer() *indexer {
 	empty := &block4{}
 	for i := range empty.slots {
-		empty.slots[i].set(nil)
+		empty.slots[i].setRuns(nil)
 	}
 	x := &indexer{index: &index4{}}
 	for i := range x.index.blocks {
@@ -148,7 +145,7 @@ func (x *indexer) publish(table *bart.Table[*Route], hops []hop) *index4 {
 				block.slots[slot].cover, _ = table.LookupPrefix(p)
 			}
 			if x.spans[w]&(1<<bit) != 0 {
-				block.setSpans(slot, makeSpans(table, p))
+				block.slots[slot].set(makeSpans(table, p))
 			}
 			any = true
 		}
@@ -175,22 +172,21 @@ func (x *indexer) block(index *index4, number int) *block4 {
 	return index.blocks[number]
 }
 
-// setSpans stores what holds below a slot, as runs if possible.
-func (b *block4) setSpans(slot int, spans []span) {
-	b.spans[slot] = nil
-	if !b.slots[slot].set(spans) {
-		b.slots[slot].starts = noRuns
-		b.spans[slot] = spans
+// set stores what holds below a slot, as runs if possible.
+func (s *slot4) set(spans []span) {
+	s.spans = nil
+	if !s.setRuns(spans) {
+		s.spans = &spans
 	}
 }
 
-// set makes runs of spans, none meaning cover everywhere. It returns false when they are too many, begin within a /24, or a hop has a
+// setRuns makes runs of spans, none meaning cover everywhere. It returns false when they are too many, begin within a /24, or a hop has a
 // higher number than a run can name.
-func (s *slot4) set(spans []span) bool {
+func (s *slot4) setRuns(spans []span) bool {
 	if len(spans) > len(s.runs) {
 		return false
 	}
-	s.starts, s.runs = noRuns&^0xff, [8]run{}
+	s.starts, s.runs = [2]uint64{1<<64 - 1<<8, 1<<64 - 1}, [16]run{}
 	for i, span := range spans {
 		r := runCover
 		switch {
@@ -201,7 +197,8 @@ func (s *slot4) set(spans []span) bool {
 		case !span.cover:
 			r = runNone
 		}
-		s.starts = s.starts&^(0xff<<(8*i)) | uint64(span.start>>8)<<(8*i)
+		word, shift := &s.starts[i/8], i%8*8
+		*word = *word&^(0xff<<shift) | uint64(span.start>>8)<<shift
 		for j := i; j < len(s.runs); j++ {
 			s.runs[j] = r
 		}

@@ -57,9 +57,9 @@ func TestIndexAgreesWithTrie(t *testing.T) {
 			}
 		}
 		for i := range 22 {
-			if slot := &now.index.blocks[10].slots[i]; slot.starts == noRuns {
+			if slot := &now.index.blocks[10].slots[i]; slot.spans != nil {
 				withSpans++
-			} else if slot.runs != [8]run{} {
+			} else if slot.runs != [16]run{} {
 				withRuns++
 			}
 		}
