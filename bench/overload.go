@@ -39,18 +39,43 @@ func (o Overload) Run(ctx context.Context) (_ Result, err error) {
 	}
 	for n := range o.Trials {
 		for _, d := range o.DUTs {
-			trial, err := measure(ctx, rig, d, o.Rate, o.Duration)
-			if err != nil {
-				return result, err
-			}
-			result.Trials = append(result.Trials, trial)
-			if o.Progress != nil {
-				fmt.Fprintf(o.Progress, "trial %d of %d: %-18s offered %.3f Mpps, delivered %.3f Mpps\n",
-					n+1, o.Trials, d.Name, trial.Offered/1e6, trial.Delivered/1e6)
+			for attempt := range maxVoid {
+				trial, err := measure(ctx, rig, d, o.Rate, o.Duration)
+				if err != nil {
+					return result, err
+				}
+				result.Trials = append(result.Trials, trial)
+				o.report(fmt.Sprintf("trial %d of %d", n+1, o.Trials), trial)
+				if !trial.Void || attempt == maxVoid-1 {
+					break
+				}
 			}
 		}
 	}
 	return result, nil
+}
+
+// report tells of one trial.
+func (o Overload) report(which string, t Trial) {
+	if o.Progress == nil {
+		return
+	}
+	void := ""
+	if t.Void {
+		void = fmt.Sprintf(": void, others took %.0f %% of the CPU", 100*t.Foreign)
+	}
+	fmt.Fprintf(o.Progress, "%s: %-32s offered %.3f Mpps, delivered %.3f Mpps%s\n", which, t.DUT, t.Offered/1e6, t.Delivered/1e6, void)
+}
+
+// valid lists the trials of a device that count.
+func (r Result) valid(dut string) []Trial {
+	var list []Trial
+	for _, t := range r.Trials {
+		if t.DUT == dut && !t.Void {
+			list = append(list, t)
+		}
+	}
+	return list
 }
 
 // names lists the devices in the order of their first trial.
@@ -64,13 +89,11 @@ func (r Result) names() []string {
 	return names
 }
 
-// values collects one figure of a device's trials, sorted.
+// values collects one figure of a device's valid trials, sorted.
 func (r Result) values(dut string, figure func(Trial) float64) []float64 {
 	var v []float64
-	for _, t := range r.Trials {
-		if t.DUT == dut {
-			v = append(v, figure(t))
-		}
+	for _, t := range r.valid(dut) {
+		v = append(v, figure(t))
 	}
 	slices.Sort(v)
 	return v
@@ -87,19 +110,10 @@ func median(v []float64) float64 {
 
 // Ratio is the median over rounds of trials of delivered(a)/delivered(b): each pair was measured one after the other.
 func (r Result) Ratio(a, b string) float64 {
-	delivered := func(name string) []float64 {
-		var v []float64
-		for _, t := range r.Trials {
-			if t.DUT == name {
-				v = append(v, t.Delivered)
-			}
-		}
-		return v
-	}
-	as, bs := delivered(a), delivered(b)
+	as, bs := r.valid(a), r.valid(b)
 	var ratios []float64
 	for i := range min(len(as), len(bs)) {
-		ratios = append(ratios, as[i]/bs[i])
+		ratios = append(ratios, as[i].Delivered/bs[i].Delivered)
 	}
 	slices.Sort(ratios)
 	return median(ratios)
@@ -107,12 +121,12 @@ func (r Result) Ratio(a, b string) float64 {
 
 // WriteTable prints medians with their spread, for a person.
 func (r Result) WriteTable(w io.Writer) {
-	fmt.Fprintf(w, "%-20s %26s %26s %10s %10s %8s\n", "", "offered Mpps (min–max)", "delivered Mpps (min–max)", "user CPU", "sys CPU", "of first")
+	fmt.Fprintf(w, "%-34s %26s %26s %10s %10s %8s\n", "", "offered Mpps (min–max)", "delivered Mpps (min–max)", "user CPU", "sys CPU", "of first")
 	names := r.names()
 	for _, name := range names {
 		offered := r.values(name, func(t Trial) float64 { return t.Offered / 1e6 })
 		delivered := r.values(name, func(t Trial) float64 { return t.Delivered / 1e6 })
-		fmt.Fprintf(w, "%-20s %26s %26s %9.1f%% %9.1f%% %8.2f\n", name, spread(offered), spread(delivered),
+		fmt.Fprintf(w, "%-34s %26s %26s %9.1f%% %9.1f%% %8.2f\n", name, spread(offered), spread(delivered),
 			100*median(r.values(name, func(t Trial) float64 { return t.User })),
 			100*median(r.values(name, func(t Trial) float64 { return t.System })),
 			r.Ratio(name, names[0]))
@@ -120,6 +134,9 @@ func (r Result) WriteTable(w io.Writer) {
 }
 
 func spread(v []float64) string {
+	if len(v) == 0 {
+		return "no valid trial"
+	}
 	return fmt.Sprintf("%.3f (%.3f–%.3f)", median(v), v[0], v[len(v)-1])
 }
 

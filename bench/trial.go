@@ -28,13 +28,25 @@ type Trial struct {
 	// User and System are the CPU time of the device's process over the measured time, in CPUs; both 0 for the kernel.
 	User   float64 `json:"user_cpus"`
 	System float64 `json:"system_cpus"`
+	// Foreign is what others took of the forwarder's CPU, in CPUs: processes that are not measured, and the hypervisor.
+	Foreign float64 `json:"foreign_cpus"`
+	// Void says that Foreign was above maxForeign; a void trial counts for nothing.
+	Void bool `json:"void"`
 }
+
+const (
+	// maxForeign is what others may take of the forwarder's CPU before a trial is void. CPU times come in hundredths of a second.
+	maxForeign = 0.05
+	// maxVoid bounds how often in a row a void trial is repeated.
+	maxVoid = 3
+)
 
 // reading is all counters at one moment.
 type reading struct {
 	at                 time.Time
 	offered, delivered uint64
-	user, system       float64 // seconds
+	user, system       float64 // seconds of the measured process
+	busy, stolen       float64 // seconds of the forwarder's CPU: all processes; the hypervisor
 }
 
 // measure starts the device, offers rate for the warm-up and then for duration, and counts over the latter.
@@ -69,6 +81,9 @@ func measure(ctx context.Context, r *Rig, d DUT, rate uint64, duration time.Dura
 	trial.Offered = float64(second.offered-first.offered) / seconds
 	trial.Delivered = float64(second.delivered-first.delivered) / seconds
 	trial.User, trial.System = (second.user-first.user)/seconds, (second.system-first.system)/seconds
+	trial.Foreign = (second.busy+second.stolen-first.busy-first.stolen)/seconds - trial.User - trial.System
+	// The kernel's own forwarding has no process: what it does on that CPU cannot be told from what others do.
+	trial.Void = pid != 0 && trial.Foreign > maxForeign
 	return trial, nil
 }
 
@@ -97,8 +112,18 @@ func readAll(r *Rig, sink *xdpprog.Sink, pid int) (reading, error) {
 		return now, err
 	}
 	now = reading{at: time.Now(), offered: offered, delivered: count.Packets}
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return now, err
+	}
+	stat, err := fs.Stat()
+	if err != nil {
+		return now, err
+	}
+	cpu := stat.CPU[forwarderCPU]
+	now.busy, now.stolen = cpu.User+cpu.Nice+cpu.System, cpu.Steal
 	if pid != 0 {
-		process, err := procfs.NewProc(pid)
+		process, err := fs.Proc(pid)
 		if err != nil {
 			return now, err
 		}

@@ -34,6 +34,20 @@ func newEgress(name string, sock *queues.Socket, umem *queues.UMEM, backlog int)
 	return &egress{name: name, sock: sock, umem: umem, backlog: newFIFO(backlog), capacity: sock.TXFree() + backlog, counters: newCounters(numEgressCounters)}
 }
 
+// accept takes packets over, in order and as many as the TX ring and the backlog hold, and returns how many; the rest stay the caller's.
+func (e *egress) accept(packets []queues.Desc) int {
+	e.drain(e.backlog.len())
+	taken := 0
+	if e.backlog.len() == 0 {
+		taken = e.sock.Send(packets)
+		e.live[egressSent] += uint64(taken)
+	}
+	for ; taken < len(packets) && !e.backlog.full(); taken++ {
+		e.backlog.push(packets[taken])
+	}
+	return taken
+}
+
 // Transmit takes finished frames back and moves the backlog into the TX ring. max bounds the frames moved; completions are always
 // taken back whole, since a frame in the Completion ring serves nobody.
 func (e *egress) Transmit(max int) (done int, more bool) {

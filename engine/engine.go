@@ -148,6 +148,10 @@ func (e *Engine) attachPorts() error {
 		if why := p.program.NativeRefused(); why != nil {
 			e.warn("port %s: native XDP refused, generic attached: %v", p.config.Name, why)
 		}
+		if p.program.Mode() == xdpprog.AttachGeneric {
+			e.warn("port %s: in generic mode packets that the device or its peer has merged are too long to be forwarded: "+
+				"ethtool -K %s gro off lro off (on a veth: tso off gso off at its peer)", p.config.Name, p.config.Name)
+		}
 		if !p.program.SeesTags() {
 			e.warn("port %s: VLAN tags that the device strips cannot be seen here, and such frames would be routed as untagged: "+
 				"ethtool -K %s rx-vlan-offload off (on a veth: tx-vlan-offload off at its peer)", p.config.Name, p.config.Name)

@@ -155,6 +155,9 @@ func (g *umemGroups) open(c queues.SocketConfig) (*queues.Socket, *queues.UMEM, 
 	}
 	made := *u == nil
 	if made {
+		if err := host.LockedMemory(uint64(g.config.NumFrames) * uint64(g.config.FrameSize)); err != nil {
+			return nil, nil, err
+		}
 		fresh, err := queues.NewUMEM(g.config)
 		if err != nil {
 			return nil, nil, err

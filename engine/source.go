@@ -61,22 +61,61 @@ func (s *source) forwardBatch(batch []queues.Desc) {
 	for _, d := range batch {
 		s.warmed ^= warm(s.umem.Data(d), table)
 	}
+	// Packets in a row for one egress are handed over together; they gather at the front of the batch, behind the one being decided on.
+	run, egress := 0, 0
 	for _, d := range batch {
 		frame := s.umem.Data(d)
 		h := forward(frame, s.partial, table)
 		if h.ask {
 			s.worker.ask(h.egress, nextHopAddr(frame, table))
 		}
-		if h.reason == forwarded {
-			d.Len = uint32(h.length)
-			h.reason = s.worker.transmit(s.umem, d, h.egress)
-		}
-		s.live[h.reason]++
 		if h.reason != forwarded {
+			s.live[h.reason]++
 			s.umem.Free(d.Addr)
+			continue
 		}
+		if h.egress != egress {
+			s.transmit(batch[:run], egress)
+			run, egress = 0, h.egress
+		}
+		d.Len = uint32(h.length)
+		batch[run] = d
+		run++
 	}
+	s.transmit(batch[:run], egress)
 	s.worker.flushAsks()
+}
+
+// transmit hands packets to the egress of a port; what that cannot hold is dropped. An egress in another UMEM (a zero-copy port beside a
+// copy port) gets copies.
+func (s *source) transmit(packets []queues.Desc, port int) {
+	e := s.worker.egresses[port]
+	if e.umem != s.umem {
+		packets = s.copyTo(e.umem, packets)
+	}
+	n := e.accept(packets)
+	s.live[forwarded] += uint64(n)
+	s.live[DropBacklogFull] += uint64(len(packets) - n)
+	for _, d := range packets[n:] {
+		e.umem.Free(d.Addr)
+	}
+}
+
+// copyTo replaces the packets by copies in another UMEM and frees the originals. It returns those there was a frame for.
+func (s *source) copyTo(to *queues.UMEM, packets []queues.Desc) []queues.Desc {
+	copied := 0
+	for _, d := range packets {
+		if addr, ok := to.Alloc(); ok {
+			twin := queues.Desc{Addr: addr, Len: d.Len}
+			copy(to.Data(twin), s.umem.Data(d))
+			packets[copied] = twin
+			copied++
+		} else {
+			s.live[DropNoFrame]++
+		}
+		s.umem.Free(d.Addr)
+	}
+	return packets[:copied]
 }
 
 // publish makes the counters visible. A descriptor that the socket refused was a packet too.

@@ -48,30 +48,6 @@ func newWorker(id, cpu, numPorts int, table tables) *worker {
 	return &worker{id: id, cpu: cpu, table: table, egresses: make([]*egress, numPorts), driver: driver{wake: -1}}
 }
 
-// transmit hands the frame d of UMEM from to the egress of a port and returns forwarded, or the reason why it stays with the caller.
-// An egress in another UMEM (a zero-copy port beside a copy port) gets a copy, and the original is free again.
-func (w *worker) transmit(from *queues.UMEM, d queues.Desc, port int) Reason {
-	e := w.egresses[port]
-	if e.backlog.full() {
-		// A long turn can fill it while the TX ring has room: the scheduler counts both, and the ring is filled at the end of a round.
-		if e.drain(e.backlog.len()); e.backlog.full() {
-			return DropBacklogFull
-		}
-	}
-	if e.umem != from {
-		addr, ok := e.umem.Alloc()
-		if !ok {
-			return DropNoFrame
-		}
-		twin := queues.Desc{Addr: addr, Len: d.Len}
-		copy(e.umem.Data(twin), from.Data(d))
-		from.Free(d.Addr)
-		d = twin
-	}
-	e.backlog.push(d)
-	return forwarded
-}
-
 // ask notes, once, that a next hop is to be resolved or verified; flushAsks passes the notes on, once per batch.
 func (w *worker) ask(port int, addr netip.Addr) {
 	request := fib.Request{Port: port, Addr: addr}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"weir/bench"
@@ -22,11 +23,13 @@ type benchCommand struct {
 
 // overloadCommand is `weir bench overload`.
 type overloadCommand struct {
+	DUT      []string      `name:"dut" enum:"weir,plain,kernel" default:"weir,plain,kernel" help:"What to compare: weir, plain (an AF_XDP loop), kernel (ip_forward)."`
 	Rate     uint64        `help:"Packets per second to offer; 0 is as fast as the generator goes." default:"0"`
 	Trials   int           `help:"Trials of each." default:"5"`
 	Duration time.Duration `help:"Measured time of each trial." default:"3s"`
 	JSON     bool          `name:"json" help:"Print every trial as JSON."`
 	Set      []string      `placeholder:"KEY=VALUE" sep:"none" help:"Set a key of weir's configuration; repeat for more."`
+	Variant  []string      `placeholder:"KEY=VALUE" sep:"none" help:"Also compare a weir with this key set; repeat for more."`
 }
 
 // Run measures and prints.
@@ -38,8 +41,18 @@ func (c *overloadCommand) Run(ctx context.Context, out output) error {
 	for _, assignment := range c.Set {
 		args = append(args, "--set", assignment)
 	}
+	known := map[string]bench.DUT{
+		"weir": bench.DUTWeir("weir", args...), "plain": bench.DUTPlain(1), "kernel": bench.DUTKernel(),
+	}
+	var duts []bench.DUT
+	for _, name := range c.DUT {
+		duts = append(duts, known[name])
+	}
+	for _, assignment := range c.Variant {
+		duts = append(duts, bench.DUTWeir("weir "+assignment, append(slices.Clone(args), "--set", assignment)...))
+	}
 	result, err := bench.Overload{
-		DUTs:   []bench.DUT{bench.DUTWeir("weir", args...), bench.DUTPlain(1), bench.DUTKernel()},
+		DUTs:   duts,
 		Rate:   c.Rate,
 		Trials: c.Trials, Duration: c.Duration, Progress: out.Err,
 	}.Run(ctx)

@@ -283,6 +283,7 @@ func TestRefusePrivilege(t *testing.T) {
 		{"CAP_NET_ADMIN", without(unix.CAP_NET_ADMIN), []string{"missing CAP_NET_ADMIN", "run as root", "setcap"}},
 		{"CAP_NET_RAW", without(unix.CAP_NET_RAW), []string{"missing CAP_NET_RAW", "run as root", "setcap"}},
 		{"CAP_BPF", without(unix.CAP_BPF), []string{"missing CAP_BPF", "run as root", "setcap"}},
+		{"CAP_PERFMON", without(unix.CAP_PERFMON), []string{"missing CAP_PERFMON", "run as root", "setcap"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			refuse(t, top.Rtr, unprivileged(path, c.caps, "run", "--port", "r0", "--port", "r1"), exitFailure, c.words...)
@@ -301,7 +302,7 @@ func TestRefusePrivilege(t *testing.T) {
 	t.Run("locked memory", func(t *testing.T) {
 		cmd := unprivileged(path, without(unix.CAP_IPC_LOCK), "run", "--port", "r0", "--port", "r1", "--set", "control.socket="+publicDir(t)+"/s")
 		limited(cmd, 64)
-		refuse(t, top.Rtr, cmd, exitFailure, "RLIMIT_MEMLOCK", "CAP_IPC_LOCK")
+		refuse(t, top.Rtr, cmd, exitFailure, "limit of locked memory", "CAP_IPC_LOCK")
 	})
 	t.Run("enough without root", func(t *testing.T) {
 		cmd := unprivileged(path, all, "run", "--port", "r0", "--port", "r1", "--set", "control.socket="+publicDir(t)+"/s")

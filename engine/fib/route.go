@@ -32,13 +32,13 @@ func (k Kind) String() string {
 type Reason uint8
 
 const (
-	Supported     Reason = iota
-	Multipath            // several next hops
-	NextHopObject        // a next hop object (ip nexthop)
-	Encapsulation        // a lightweight tunnel (encap)
-	SourcePrefix         // an IPv6 route that matches the source address
-	ServiceType          // an IPv4 route that matches the type of service
-	RouteType            // a type this package does not know, or a throw route in table local
+	Supported     Reason = iota // the route is no Unsupported one
+	Multipath                   // several next hops
+	NextHopObject               // a next hop object (ip nexthop)
+	Encapsulation               // a lightweight tunnel (encap)
+	SourcePrefix                // an IPv6 route that matches the source address
+	ServiceType                 // an IPv4 route that matches the type of service
+	RouteType                   // a type this package does not know, or a throw route in table local
 	numReasons
 )
 

@@ -29,7 +29,6 @@ var rooms = []room{
 	{dir: "internal/nettest"},
 	{dir: "internal/vmtest"},
 	{dir: "internal/arch"},
-	{dir: "internal/deps", anchor: true},
 	{dir: "bench", may: []string{"poller", "queues", "xdpprog", "engine", "internal", "bench"}},
 	{dir: "cmd", may: []string{"poller", "queues", "xdpprog", "engine", "internal", "bench", "cmd"}},
 }

@@ -32,6 +32,7 @@ func missingCapabilities(have uint64) []string {
 		{"CAP_NET_ADMIN", []uint{unix.CAP_NET_ADMIN}, "attach to interfaces, read rules and routes"},
 		{"CAP_NET_RAW", []uint{unix.CAP_NET_RAW}, "open AF_XDP sockets"},
 		{"CAP_BPF", []uint{unix.CAP_BPF, unix.CAP_SYS_ADMIN}, "load the receive program"},
+		{"CAP_PERFMON", []uint{unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}, "let the kernel verify it"},
 	} {
 		held := false
 		for _, bit := range need.any {

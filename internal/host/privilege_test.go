@@ -11,11 +11,11 @@ import (
 )
 
 func TestMissingCapabilities(t *testing.T) {
-	all := uint64(1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_NET_RAW | 1<<unix.CAP_BPF)
+	all := uint64(1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_NET_RAW | 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON)
 	require.Empty(t, missingCapabilities(all))
-	require.Empty(t, missingCapabilities(all&^(1<<unix.CAP_BPF)|1<<unix.CAP_SYS_ADMIN), "which includes it")
+	require.Empty(t, missingCapabilities(all&^(1<<unix.CAP_BPF|1<<unix.CAP_PERFMON)|1<<unix.CAP_SYS_ADMIN), "which includes it")
 	require.Equal(t, []string{"CAP_BPF (to load the receive program)"}, missingCapabilities(all&^(1<<unix.CAP_BPF)))
-	require.Len(t, missingCapabilities(0), 3)
+	require.Len(t, missingCapabilities(0), 4)
 }
 
 func TestCapabilities(t *testing.T) {
@@ -28,7 +28,7 @@ func TestCapabilities(t *testing.T) {
 		answer <- withoutCapabilities(Capabilities)
 	}()
 	require.EqualError(t, <-answer, "start: missing CAP_NET_ADMIN (to attach to interfaces, read rules and routes), "+
-		"CAP_NET_RAW (to open AF_XDP sockets), CAP_BPF (to load the receive program): "+
+		"CAP_NET_RAW (to open AF_XDP sockets), CAP_BPF (to load the receive program), CAP_PERFMON (to let the kernel verify it): "+
 		"run as root, or grant them (setcap, or AmbientCapabilities= of a systemd unit)")
 }
 
