@@ -23,7 +23,6 @@ func TestForwardDoesNotAllocate(t *testing.T) {
 			if h.ask {
 				nextHopAddr(frame, table)
 			}
-			warm(frame, table)
 		}), "%s/%s", c.reason, c.name)
 	}
 }

@@ -84,13 +84,13 @@ func completeChecksum(l4 []byte, proto byte, pseudo uint64) {
 	}
 	field := binary.BigEndian.Uint16(l4[at:])
 	pseudo += uint64(proto) + uint64(len(l4))
-	if field != fold(pseudo) || (proto == protoUDP && field == 0) {
+	if field != fold(pseudo) { // which is not 0: a UDP datagram without a checksum stays without
 		return
 	}
 	// The field holds the pseudo-header sum, so summing the segment with the field in place counts both.
 	check := ^fold(sum(l4, 0))
-	if check == 0 && proto == protoUDP {
-		check = 0xffff // RFC 768: zero would say that there is no checksum
+	if check == 0 {
+		check = 0xffff // the same number; in UDP (RFC 768), 0 would say that there is no checksum
 	}
 	binary.BigEndian.PutUint16(l4[at:], check)
 }

@@ -232,15 +232,6 @@ func nextHop(frame []byte, route *fib.Route, neighbour *fib.Neighbour, length in
 	return hop{ask: neighbour.Stale(), egress: route.Egress, length: ethHeaderLen + length}
 }
 
-// warm reads what forward will wait for: the frame's header and the place of its route. Called for a whole batch first, it makes the
-// packets wait for memory together and not one after the other. Only whoever uses the result has it done.
-func warm(frame []byte, table *fib.Snapshot) uint64 {
-	if len(frame) < ethHeaderLen+ipv4MinHeaderLen || binary.BigEndian.Uint16(frame[12:]) != etherIPv4 {
-		return 0
-	}
-	return table.Warm4([4]byte(frame[ethHeaderLen+16:]))
-}
-
 // nextHopAddr returns whose MAC a packet needs for which forward returned ask: the route's gateway or, on the link, its destination.
 // forward does not return it because it is needed for very few packets.
 func nextHopAddr(frame []byte, table *fib.Snapshot) netip.Addr {

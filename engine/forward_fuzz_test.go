@@ -151,11 +151,11 @@ func finishChecksum(p []byte, protocol byte, segment int) {
 	}
 	given := binary.BigEndian.Uint16(p[field:])
 	want := binary.BigEndian.Uint16(partialChecksum(protocol, segment)(slices.Clone(p))[field:])
-	if given != want || protocol == 17 && given == 0 {
+	if given != want {
 		return
 	}
 	check := nettest.Checksum(0, p[segment:]) // the pseudo header's sum is in the field
-	if check == 0 && protocol == 17 {
+	if check == 0 {
 		check = 0xffff
 	}
 	binary.BigEndian.PutUint16(p[field:], check)
@@ -272,6 +272,5 @@ func FuzzForward(f *testing.F) {
 		require.Equal(t, len(want.out), got.length)
 		require.Equal(t, want.out, append([]byte(nil), area[:got.length]...))
 		require.Equal(t, before[got.length:], area[got.length:])
-		warm(frame, table)
 	})
 }

@@ -95,7 +95,10 @@ func checksumCases() []forwardCase {
 	add("not behind a routing header", p6, true, func(h nettest.IP) []byte {
 		return partialChecksum(protoUDP, 48)(h.Packet(43, append(bytes.Clone(routing), h.UDP(1, 9, body)[40:]...)))
 	})
+	add("TCP sum 0 becomes 0xffff", p, true, tcpOfSumZero, partialChecksum(protoTCP, 20))
 	cutShort := options6(protoUDP, 2)
+	add("destination options that end one byte behind the packet", p6, true, func(h nettest.IP) []byte { return h.Packet(protoDestOpts, cutShort[:15]) })
+	add("one byte of destination options", p6, true, func(h nettest.IP) []byte { return h.Packet(protoDestOpts, cutShort[:1]) })
 	add("destination options beyond the packet", p6, true, func(h nettest.IP) []byte { return h.Packet(protoDestOpts, cutShort[:8]) })
 	add("half of destination options", p6, true, func(h nettest.IP) []byte { return h.Packet(protoDestOpts, cutShort[:7]) })
 	add("destination options and nothing else", p6, true, func(h nettest.IP) []byte { return h.Packet(protoDestOpts, options6(protoUDP, 1)) })
@@ -110,6 +113,18 @@ func options6(next byte, words int) []byte {
 	b := make([]byte, words*8)
 	b[0], b[1], b[2], b[3] = next, byte(words-1), 1, byte(words*8-4)
 	return b
+}
+
+// tcpOfSumZero returns a segment whose checksum computes to 0, with 0xffff in its place.
+func tcpOfSumZero(h nettest.IP) []byte {
+	p := h.TCP(1, 9, 1, 2, nettest.ACK, []byte{0, 0, 1, 2, 3, 4})
+	segment := p[len(p)-26:]
+	copy(segment[20:], segment[16:18]) // as in udpOfSumZero
+	segment[16], segment[17] = 0xff, 0xff
+	if err := nettest.VerifyChecksums(nettest.Ethernet(nettest.MACr0, nettest.MACs0, p)); err != nil {
+		panic(err)
+	}
+	return p
 }
 
 // udpOfSumZero returns a datagram whose checksum computes to 0, which is sent as 0xffff.

@@ -45,9 +45,15 @@ type scriptedTable struct {
 	snapshot *fib.Snapshot
 	asked    []fib.Request
 	calls    int
+	looked   func() // called for each Snapshot, if not nil
 }
 
-func (s *scriptedTable) Snapshot() *fib.Snapshot { return s.snapshot }
+func (s *scriptedTable) Snapshot() *fib.Snapshot {
+	if s.looked != nil {
+		s.looked()
+	}
+	return s.snapshot
+}
 
 func (s *scriptedTable) Resolve(r []fib.Request) {
 	s.asked = append(s.asked, r...)

@@ -26,7 +26,6 @@ type source struct {
 	// discard says that packets are refused by the door; otherwise it stays open and the ring behind it fills.
 	discard bool
 	granted uint64
-	warmed  uint64 // what warm returned; nobody reads it
 	counters
 }
 
@@ -58,9 +57,6 @@ func (s *source) Receive(max int) (taken int, more bool) {
 func (s *source) forwardBatch(batch []queues.Desc) {
 	table := s.worker.table.Snapshot()
 	s.live[sourceReceived] += uint64(len(batch))
-	for _, d := range batch {
-		s.warmed ^= warm(s.umem.Data(d), table)
-	}
 	// Packets in a row for one egress are handed over together; they gather at the front of the batch, behind the one being decided on.
 	run, egress := 0, 0
 	for _, d := range batch {

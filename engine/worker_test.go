@@ -153,8 +153,29 @@ func TestWorkerTakesMoreThanABatch(t *testing.T) {
 	require.Equal(t, 300, r.arrive(portIn, in...))
 	r.round()
 	require.Zero(t, r.ports[portIn].sock.Pending())
+	require.EqualValues(t, 300, r.worker.sched.Counters().Received)
 	r.rest()
 	sameFrames(t, out, r.ports[portOut].wire.Transmitted())
+	r.close()
+}
+
+// A turn without a quota ends, though packets keep coming as fast as they are taken.
+func TestWorkerEndsATurnUnderOverload(t *testing.T) {
+	r := newRig(t, rigOptions{config: func(c *Config) {
+		c.Poller.Quota = poller.Unlimited
+		c.Rings = Rings{RX: 512, TX: 512, Fill: 512, Completion: 512, FillDepth: 512, Backlog: 512}
+	}})
+	r.rest()
+	in, _ := numbered(0, batchSize)
+	more := 0
+	require.Equal(t, batchSize, r.arrive(portIn, in...))
+	r.table.looked = func() { more += r.arrive(portIn, in...) }
+	r.round()
+	r.table.looked = nil
+	require.EqualValues(t, batchSize, r.worker.sched.Counters().Received)
+	require.Equal(t, batchSize, more)
+	r.rest()
+	require.EqualValues(t, 2*batchSize, r.worker.sched.Counters().Received)
 	r.close()
 }
 
@@ -174,6 +195,8 @@ func TestWorkerClosesAndOpensTheGate(t *testing.T) {
 	status := r.worker.sched.Receivers(nil)[0]
 	require.Equal(t, poller.Feedback, status.Gate)
 	require.NotZero(t, status.Counters.Turns[poller.EndGate])
+	require.Negative(t, r.worker.driver.fds[p.source.slot].Fd, "its packets end no block")
+	require.NotZero(t, r.worker.sched.Transmitters(nil)[portOut].Counters.TurnsMore)
 
 	// The door is shut, and counts under the reason.
 	before := p.doorCounters()
@@ -192,6 +215,7 @@ func TestWorkerClosesAndOpensTheGate(t *testing.T) {
 		r.step()
 	}
 	require.Zero(t, r.worker.sched.Receivers(nil)[0].Gate)
+	require.Positive(t, r.worker.driver.fds[p.source.slot].Fd)
 	require.Zero(t, p.sock.Pending())
 	require.EqualValues(t, 1, r.worker.sched.Queues(nil)[portOut].Counters.OpenedLow)
 	out.wire.HoldCompletions(false)
@@ -474,14 +498,14 @@ func TestWorkerCreditsLostAtTheSocket(t *testing.T) {
 	r.close()
 }
 
-// The door never lets in more than there are frames for, whatever the load.
+// The door never lets in more than there are frames for, whatever the load and however little is taken of it in a turn.
 func TestWorkerGrantsNoMoreThanTheWindow(t *testing.T) {
-	r := newRig(t, rigOptions{})
+	r := newRig(t, rigOptions{config: func(c *Config) { c.Poller.Quota = 5 }})
 	p := r.ports[portIn]
 	r.rest()
 	in, _ := numbered(0, 1)
 	for i := range 300 {
-		for p.door.Admit() {
+		for n := 0; (n < 10 || i%5 == 0) && p.door.Admit(); n++ {
 			require.Equal(t, 1, p.wire.Inject(in[0]))
 		}
 		require.LessOrEqual(t, p.sock.Pending(), rigConfig().Rings.FillDepth-inTransit)
@@ -525,6 +549,7 @@ func TestWorkerCorruptDescriptors(t *testing.T) {
 	p := r.ports[portIn]
 	r.rest()
 	in, out := numbered(0, 50)
+	window := rigConfig().Rings.FillDepth - inTransit
 	corrupt := []queues.Desc{
 		{Addr: math.MaxUint64, Len: 60}, {Addr: uint64(p.umem.NumFrames()) * 2048, Len: 60}, // no frame
 		{Addr: 2000, Len: 60}, {Addr: 0, Len: math.MaxUint32}, {Addr: 256, Len: 0}, {Addr: 256, Len: 60, Options: 1}, // no packet in one
@@ -535,8 +560,8 @@ func TestWorkerCorruptDescriptors(t *testing.T) {
 			require.True(t, ok)
 			d.Addr += frame
 		}
+		require.True(t, p.door.Admit())
 		require.True(t, p.wire.InjectDesc(d))
-		p.corrupt++
 	}
 	require.Equal(t, 50, r.arrive(portIn, in...))
 	r.step()
@@ -546,6 +571,12 @@ func TestWorkerCorruptDescriptors(t *testing.T) {
 	require.EqualValues(t, len(corrupt), p.source.read(int(DropBadDescriptor)))
 	require.EqualValues(t, 50+len(corrupt), p.source.read(sourceReceived))
 	sameFrames(t, out, r.ports[portOut].wire.Transmitted())
+	r.steps(3)
+	admitted := 0
+	for ; p.door.Admit(); admitted++ {
+		require.Equal(t, 1, p.wire.Inject(in[0]))
+	}
+	require.Equal(t, window, admitted)
 }
 
 // An egress in another UMEM whose frames are all out: the packet is dropped and counted, and its frame is free.

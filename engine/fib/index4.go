@@ -92,9 +92,6 @@ func (s *slot4) search(low uint16) *Route {
 	return s.cover
 }
 
-// warm reads what lookup will read first.
-func (x *index4) warm(dst [4]byte) uint64 { return x.blocks[dst[0]].slots[dst[1]].starts[0] }
-
 // indexer keeps an index4 in step with a trie. One goroutine uses it.
 type indexer struct {
 	index *index4

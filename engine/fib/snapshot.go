@@ -49,11 +49,6 @@ func (s *Snapshot) Lookup(dst netip.Addr) *Route {
 // Lookup4 is Lookup for an IPv4 address as it stands in a packet.
 func (s *Snapshot) Lookup4(dst [4]byte) *Route { return s.index.lookup(dst) }
 
-// Warm4 brings what Lookup4 will read for dst into the cache. Called for all packets of a batch before the first lookup, it makes them
-// wait for memory together and not one after the other. The result means nothing: whoever uses it keeps the compiler from leaving the
-// reading out.
-func (s *Snapshot) Warm4(dst [4]byte) uint64 { return s.index.warm(dst) }
-
 // Neighbour returns the cell of an on-link destination on a port, or nil when the kernel does not know it. The same rules for dst as
 // in Lookup.
 func (s *Snapshot) Neighbour(port int, dst netip.Addr) *Neighbour {
