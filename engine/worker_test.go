@@ -253,6 +253,31 @@ func TestWorkerBacklogOverflows(t *testing.T) {
 	}
 }
 
+// A driver that sends by itself, as with zero copy, makes room while a turn runs: the backlog moves up before a packet is refused.
+func TestWorkerDriverSendsMeanwhile(t *testing.T) {
+	r := newRig(t, rigOptions{kernel: ringtest.Config{ZeroCopy: true}, config: func(c *Config) { c.Feedback.Off = true }})
+	out := r.ports[portOut]
+	r.rest()
+	out.wire.SetNeedWakeup(false, false)
+	in, leaving := numbered(0, 84)
+	for _, part := range [][][]byte{in[:32], in[32:64]} {
+		require.Equal(t, 32, r.arrive(portIn, part...))
+		r.step()
+	}
+	require.Equal(t, 32, out.egress.backlog.len())
+	require.Equal(t, 20, r.arrive(portIn, in[64:]...))
+	r.table.looked = func() { require.Equal(t, 32, out.wire.Transmit(32)) }
+	r.round()
+	r.table.looked = nil
+	require.Empty(t, r.ports[portIn].drops())
+	for r.worker.inFlight() > 0 {
+		out.wire.Transmit(32)
+		r.step()
+	}
+	sameFrames(t, leaving, out.wire.Transmitted())
+	r.close()
+}
+
 // Each errno of a kick: what it does to the packets, and that the worker goes on when it is over.
 func TestWorkerKickErrors(t *testing.T) {
 	for _, c := range []struct {
