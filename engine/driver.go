@@ -57,11 +57,19 @@ func (d *driver) listen(slot int, on bool) {
 	}
 }
 
-// end stops the worker after its current round and waits for it; nothing to do for one that never ran.
-func (d *driver) end() {
-	if d.running {
-		d.post(func() { d.stop = true }, nil)
-		<-d.done
+// end stops the worker after its current round and waits for it, at most callTimeout; false when it is still there then. Nothing to do
+// for one that never ran.
+func (d *driver) end() bool {
+	if !d.running {
+		return true
+	}
+	timeout := time.After(callTimeout)
+	d.post(func() { d.stop = true }, timeout)
+	select {
+	case <-d.done:
+		return true
+	case <-timeout:
+		return false
 	}
 }
 
@@ -184,11 +192,15 @@ func (d *driver) runCalls() {
 const callTimeout = time.Second
 
 // call runs f on the worker's thread between two rounds and returns true when it is done; false when the worker has ended, or does not
-// come to the end of a round within callTimeout: then f may still run later, and nothing it writes may be read. Any goroutine but the
-// worker's own.
+// come to the end of a round within callTimeout: then f never runs. Any goroutine but the worker's own.
 func (d *driver) call(f func()) bool {
+	var taken atomic.Bool // by whoever comes first: the worker to run f, or the caller to give it up
 	timeout := time.After(callTimeout)
-	ran := d.post(f, timeout)
+	ran := d.post(func() {
+		if taken.CompareAndSwap(false, true) {
+			f()
+		}
+	}, timeout)
 	if ran == nil {
 		return false
 	}
@@ -198,7 +210,11 @@ func (d *driver) call(f func()) bool {
 	case <-d.done:
 		return false
 	case <-timeout:
-		return false
+		if taken.CompareAndSwap(false, true) {
+			return false
+		}
+		<-ran // f has begun
+		return true
 	}
 }
 

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/engine/fib"
 	"weir/internal/host"
 	"weir/poller"
@@ -75,57 +73,12 @@ func Start(ctx context.Context, c Config) (_ *Engine, err error) {
 	return e, nil
 }
 
-// Check says why Start would refuse this configuration on this host, as far as can be known without touching a port.
-func Check(c Config) error {
-	e := &Engine{config: c}
-	if err := e.preflight(); err != nil {
-		return err
-	}
-	for _, p := range c.Ports {
-		if _, err := inspectPort(p, c.UMEM); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// preflight looks at the host before anything is touched.
-func (e *Engine) preflight() error {
-	if len(e.config.Ports) == 0 {
-		return errors.New("ports: none given: name the interfaces to forward between")
-	}
-	if err := host.Capabilities(); err != nil {
-		return err
-	}
-	if err := e.config.Poller.Validate(); err != nil {
-		return err
-	}
-	return e.refuseBypass()
-}
-
 func (e *Engine) portNames() []string {
 	names := make([]string, len(e.config.Ports))
 	for i, p := range e.config.Ports {
 		names[i] = p.Name
 	}
 	return names
-}
-
-// refuseBypass looks for kernel rules that forwarded packets would no longer meet.
-func (e *Engine) refuseBypass() error {
-	found, err := host.Bypassed(e.portNames())
-	if errors.Is(err, unix.EACCES) { // the list of legacy tables is root's file
-		return fmt.Errorf("%w: run as root, or grant CAP_DAC_READ_SEARCH too", err)
-	}
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	what := "forwarded packets would not meet these kernel rules: " + joinStringers(found)
-	if e.config.AcceptBypass {
-		e.warnings = append(e.warnings, what)
-		return nil
-	}
-	return fmt.Errorf("%s: remove them, or set accept_bypass: true", what)
 }
 
 func (e *Engine) findPorts() error {
@@ -152,6 +105,12 @@ func (e *Engine) attachPorts() error {
 			e.warn("port %s: in generic mode packets that the device or its peer has merged are too long to be forwarded: "+
 				"ethtool -K %s gro off lro off (on a veth: tso off gso off at its peer)", p.config.Name, p.config.Name)
 		}
+		if mode, err := host.ReversePathFilter(p.config.Name); err != nil {
+			return err
+		} else if mode != 0 {
+			e.warn("port %s: rp_filter is %d, but weir does not check sources against routes: filter before it, or set "+
+				"net.ipv4.conf.{all,%s}.rp_filter to 0 to say that you know", p.config.Name, mode, p.config.Name)
+		}
 		if !p.program.SeesTags() {
 			e.warn("port %s: VLAN tags that the device strips cannot be seen here, and such frames would be routed as untagged: "+
 				"ethtool -K %s rx-vlan-offload off (on a veth: tx-vlan-offload off at its peer)", p.config.Name, p.config.Name)
@@ -168,9 +127,21 @@ func joinStringers[T fmt.Stringer](list []T) string {
 	return strings.Join(words, "; ")
 }
 
-// warn keeps a message for Warnings.
+// warn keeps a message for Warnings, once.
 func (e *Engine) warn(format string, args ...any) {
-	e.warnings = append(e.warnings, fmt.Sprintf(format, args...))
+	if message := fmt.Sprintf(format, args...); !slices.Contains(e.warnings, message) {
+		e.warnings = append(e.warnings, message)
+	}
+}
+
+// warnOfMTU warns of an MTU that was raised beyond what a packet buffer holds while weir ran. At a start it is refused.
+func (e *Engine) warnOfMTU(p *port, mtu int) {
+	if frame := mtu + ethHeaderLen; frame > e.config.UMEM.maxFrame() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.warn("port %s: MTU %d: frames beyond %d bytes do not fit a packet buffer and are dropped as door_too_long: lower the MTU, or "+
+			"restart weir", p.config.Name, mtu, e.config.UMEM.maxFrame())
+	}
 }
 
 // watchTable begins to follow the kernel's tables.
@@ -183,18 +154,20 @@ func (e *Engine) watchTable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := followable(e.ports, table.Snapshot()); err != nil {
+		return errors.Join(err, table.Close())
+	}
 	e.table = table
-	return e.followable()
+	return nil
 }
 
 // followable says what of the kernel's tables weir cannot follow: a port that is gone, and policy rules, under which the main table is
 // not what the kernel would use; nil if it can.
-func (e *Engine) followable() error {
-	s := e.table.Snapshot()
+func followable(ports []*port, s *fib.Snapshot) error {
 	if rules := s.ForeignRules(); len(rules) > 0 {
 		return fmt.Errorf("policy routing (%s): only the main table is followed: remove it (ip rule)", joinStringers(rules))
 	}
-	for i, p := range e.ports {
+	for i, p := range ports {
 		if s.Port(i).Ifindex != p.ifindex {
 			return fmt.Errorf("port %s: the interface was removed: start weir again when it is back", p.config.Name)
 		}
@@ -207,11 +180,12 @@ func localPrefixes(s *fib.Snapshot) []netip.Prefix { return slices.Concat(s.Loca
 
 // applyTable brings what the door knows of the host up to date: local addresses and the ports' own MAC.
 func (e *Engine) applyTable() error {
-	if err := e.followable(); err != nil {
+	s := e.table.Snapshot()
+	if err := followable(e.ports, s); err != nil {
 		return err
 	}
-	s := e.table.Snapshot()
 	for i, p := range e.ports {
+		e.warnOfMTU(p, s.Port(i).MTU)
 		err := errors.Join(p.program.SetLocal(localPrefixes(s)), p.program.SetMAC(s.Port(i).MAC))
 		if err != nil {
 			return fmt.Errorf("tell the door of port %s the host's addresses: %w", p.config.Name, err)
@@ -418,11 +392,9 @@ func (e *Engine) Healthy() error {
 // Failed delivers at most one error: why the engine cannot go on. The caller then closes it.
 func (e *Engine) Failed() <-chan error { return e.failed }
 
-// Warnings are what the operator should know of the start: modes not granted, rules bypassed.
-func (e *Engine) Warnings() []string { return e.warnings }
-
 // Close hands the traffic back to the kernel, lets the workers finish what they hold for at most drainTime, and releases everything.
-// It may be called more than once.
+// A worker that does not come to the end of a round is an error after a second or two, and keeps what it uses. Close may be called more
+// than once.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -435,11 +407,14 @@ func (e *Engine) Close() error {
 		err = errors.Join(err, p.detach())
 	}
 	e.drain()
-	for _, w := range e.workers {
-		w.driver.end()
-	}
 	if e.stop != nil {
 		e.stop()
+	}
+	for _, w := range e.workers {
+		if !w.driver.end() {
+			// Its sockets and memory are in use; the end of the process releases them.
+			return errors.Join(err, w.stuck())
+		}
 	}
 	e.watcher.Wait()
 	for _, p := range e.ports {

@@ -33,13 +33,17 @@ func planWorkers(asked, usable []int, ports []queueCount, names []string) (plan,
 	if len(asked) > 0 {
 		for _, cpu := range asked {
 			if !slices.Contains(usable, cpu) {
-				return plan{}, fmt.Errorf("workers: CPU %d: not among the CPUs %v this process may use: choose one of them", cpu, usable)
+				return plan{}, unusable(cpu, usable)
 			}
 		}
 		return plan{cpus: asked}, nil
 	}
 	n := max(1, min(least, len(usable)-1))
 	return plan{cpus: usable[len(usable)-n:]}, nil
+}
+
+func unusable(cpu int, usable []int) error {
+	return fmt.Errorf("workers: CPU %d: not among the CPUs %v this process may use: choose one of them", cpu, usable)
 }
 
 // serves reports whether worker w serves receive queue q.

@@ -47,13 +47,13 @@ func inspectPort(c PortConfig, u UMEMConfig) (*net.Interface, error) {
 	}
 	if frame := link.MTU + ethHeaderLen; frame > u.maxFrame() {
 		remedy := "lower the MTU"
-		if u.FrameSize < 4096 {
+		if larger := (UMEMConfig{FrameSize: 4096}); frame <= larger.maxFrame() {
 			remedy = "set umem.frame_size: 4096 or lower the MTU"
 		}
 		return nil, fmt.Errorf("port %s: MTU %d: a frame of %d bytes does not fit the %d bytes of a packet buffer (umem.frame_size %d): %s",
 			c.Name, link.MTU, frame, u.maxFrame(), u.FrameSize, remedy)
 	}
-	return link, nil
+	return link, xdpprog.CheckFree(c.Name, link.Index)
 }
 
 // newPort inspects the interface and leaves it untouched.
@@ -66,7 +66,7 @@ func newPort(index int, c PortConfig, u UMEMConfig) (*port, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := host.LinkCounters(c.Name)
+	before, err := host.LinkCounters(link.Index)
 	if err != nil {
 		return nil, err
 	}

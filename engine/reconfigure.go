@@ -17,12 +17,15 @@ func (e *Engine) Reconfigure(c Config) error {
 	if err := c.Poller.Validate(); err != nil {
 		return err
 	}
-	for _, w := range e.workers {
+	for n, w := range e.workers {
 		var err error
 		if !w.driver.call(func() { err = w.reconfigure(c) }) {
-			return w.stuck()
+			err = w.stuck()
 		}
 		if err != nil {
+			for _, changed := range e.workers[:n] {
+				changed.driver.call(func() { _ = changed.reconfigure(e.config) }) // it was in force before, so it is not refused
+			}
 			return err
 		}
 	}

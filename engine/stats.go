@@ -175,7 +175,7 @@ func (e *Engine) portStats(p *port, snapshot *fib.Snapshot) (PortStats, error) {
 		lost.RXRingFull += one.RXRingFull
 		ps.TxBudget = max(ps.TxBudget, s.TXBudget())
 	}
-	device, err := host.LinkCounters(ps.Name)
+	device, err := host.LinkCounters(p.ifindex)
 	if err != nil {
 		return ps, err
 	}

@@ -57,7 +57,7 @@ func Attach(cfg PortConfig) (*Port, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("attach %s: raise the locked-memory limit: %w: run as root, or set LimitMEMLOCK=infinity", cfg.Interface, err)
 	}
-	if err := refuseOther(cfg.Interface, cfg.Ifindex); err != nil {
+	if err := CheckFree(cfg.Interface, cfg.Ifindex); err != nil {
 		return nil, err
 	}
 	if cfg.Mode != AttachAuto {
@@ -184,7 +184,7 @@ func attachLink(prog *ebpf.Program, name string, ifindex int, mode AttachMode) (
 	}
 	// Someone may have come between looking and attaching.
 	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
-		if err := refuseOther(name, ifindex); err != nil {
+		if err := CheckFree(name, ifindex); err != nil {
 			return nil, err
 		}
 	}

@@ -28,8 +28,8 @@ func (e *OtherProgramError) Error() string {
 // Unwrap returns unix.EBUSY.
 func (e *OtherProgramError) Unwrap() error { return unix.EBUSY }
 
-// refuseOther returns an *OtherProgramError if an interface of the calling thread's network namespace has an XDP program attached.
-func refuseOther(name string, ifindex int) error {
+// CheckFree returns an *OtherProgramError if an interface of the calling thread's network namespace has an XDP program attached.
+func CheckFree(name string, ifindex int) error {
 	id, mode, err := attachedProgram(ifindex)
 	if err != nil {
 		return fmt.Errorf("attach %s: look for other XDP programs: %w", name, explain(err))

@@ -63,7 +63,7 @@ func (s *Sink) attach(name string, ifindex int, kind SinkKind) (err error) {
 		}
 		return nil
 	case SinkXDP:
-		if err := refuseOther(name, ifindex); err != nil {
+		if err := CheckFree(name, ifindex); err != nil {
 			return err
 		}
 		s.link, err = attachLink(s.objs.WeirSinkXdp, name, ifindex, AttachNative)

@@ -48,7 +48,7 @@ func (e usageError) Unwrap() error { return e.error }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	parser, err := kong.New(&commands{},
 		kong.Name("weir"),
-		kong.Description("A software router and screening forwarder on AF_XDP that does not livelock."),
+		kong.Description("A software router on AF_XDP that does not livelock."),
 		kong.UsageOnError(),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exitRequest(code)) }),

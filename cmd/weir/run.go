@@ -23,6 +23,10 @@ type runCommand struct {
 
 // Run forwards until ctx ends or the engine fails. What would keep it from running is looked for before a port is touched.
 func (r *runCommand) Run(ctx context.Context, out output) error {
+	// From the first line on: a reload that comes while weir starts must not end it.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	cfg, err := r.load()
 	if err != nil {
 		return err
@@ -38,7 +42,7 @@ func (r *runCommand) Run(ctx context.Context, out output) error {
 	if s.engine, err = engine.Start(ctx, engineConfig(cfg)); err != nil {
 		return errors.Join(err, server.Close())
 	}
-	return errors.Join(s.serve(ctx, out.Out, server), s.engine.Close())
+	return errors.Join(s.serve(ctx, out.Out, server, hangups), s.engine.Close())
 }
 
 // service is a running weir: the engine and what is served about it.
@@ -68,12 +72,9 @@ func (s *service) listen() (_ *control.Server, err error) {
 	})
 }
 
-func (s *service) serve(ctx context.Context, out io.Writer, server *control.Server) error {
+func (s *service) serve(ctx context.Context, out io.Writer, server *control.Server, hangups <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
 	s.announce(out, server.Addr())

@@ -1,6 +1,11 @@
 package host
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+)
 
 // Counters are an interface's own, since it was made, by the kernel's names (struct rtnl_link_stats64, linux/if_link.h).
 type Counters struct {
@@ -20,15 +25,19 @@ type Counters struct {
 	Multicast uint64
 }
 
-// LinkCounters reads the counters of an interface. The error wraps [ErrNoInterface] when there is none of that name.
-func LinkCounters(name string) (Counters, error) {
-	link, err := findLink(name)
+// LinkCounters reads the counters of the interface with an index, whatever its name is by now. The error wraps [ErrNoInterface] when
+// there is none.
+func LinkCounters(ifindex int) (Counters, error) {
+	link, err := netlink.LinkByIndex(ifindex)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return Counters{}, fmt.Errorf("interface %d: %w: it was removed", ifindex, ErrNoInterface)
+	}
 	if err != nil {
-		return Counters{}, err
+		return Counters{}, fmt.Errorf("read the counters of interface %d: %w", ifindex, err)
 	}
 	s := link.Attrs().Statistics
 	if s == nil {
-		return Counters{}, fmt.Errorf("port %s: the kernel reports no counters for it", name)
+		return Counters{}, fmt.Errorf("interface %d: the kernel reports no counters for it", ifindex)
 	}
 	return Counters{
 		RxPackets: s.RxPackets, TxPackets: s.TxPackets,

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"net"
 	"os"
 	"testing"
 
@@ -101,7 +102,9 @@ func TestLinkCounters(t *testing.T) {
 	defer c.Close()
 	read := func() (counters Counters) {
 		inside(t, ns, func() (err error) {
-			counters, err = LinkCounters("in0")
+			link, err := net.InterfaceByName("in0")
+			require.NoError(t, err)
+			counters, err = LinkCounters(link.Index)
 			return err
 		})
 		return counters
@@ -113,7 +116,7 @@ func TestLinkCounters(t *testing.T) {
 	after := read()
 	require.Equal(t, uint64(5), after.RxPackets-before.RxPackets)
 	require.Equal(t, uint64(300), after.RxBytes-before.RxBytes)
-	_, err = LinkCounters("eth9")
+	_, err = LinkCounters(1 << 20)
 	require.ErrorIs(t, err, ErrNoInterface)
 }
 
