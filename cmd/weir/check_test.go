@@ -1,12 +1,15 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 
+	"weir/bench"
 	"weir/internal/nettest"
 )
 
@@ -32,4 +35,26 @@ func TestCheck(t *testing.T) {
 	code, p := execute(t, top.Rtr, weir("check", "-c", path, "--port", "r0"))
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, oneLine(t, p.stderr.String()), "r0")
+}
+
+// check says what stands in the way of a start, as far as it shows without touching a port.
+func TestCheckRefusesWhatRunRefuses(t *testing.T) {
+	top := nettest.T0(t)
+	ports := []string{"check", "--port", "r0", "--port", "r1"}
+	t.Run("CPU", func(t *testing.T) {
+		refuse(t, top.Rtr, weir(append(ports, "--cpus", "99")...), exitUsage, "workers: CPU 99", "choose one of them")
+	})
+	t.Run("policy rule", func(t *testing.T) {
+		rule := netlink.NewRule()
+		rule.Src, rule.Table, rule.Family = &net.IPNet{IP: net.IPv4(10, 9, 9, 9), Mask: net.CIDRMask(32, 32)}, 99, netlink.FAMILY_V4
+		require.NoError(t, top.Rtr.Handle().RuleAdd(rule))
+		defer func() { require.NoError(t, top.Rtr.Handle().RuleDel(rule)) }()
+		refuse(t, top.Rtr, weir(ports...), exitUsage, "policy routing", "table 99", "ip rule")
+	})
+	t.Run("another program", func(t *testing.T) {
+		w, err := bench.StartWeir(t.Context(), top.Rtr, "--port", "r1", "--set", "metrics.listen=off")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, w.Stop()) }()
+		refuse(t, top.Rtr, weir(ports...), exitUsage, "r1", "another XDP program")
+	})
 }
