@@ -4,10 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,6 +23,7 @@ func Main(m interface{ Run() int }) int {
 		return 1
 	}
 	startPoller()
+	startSignals()
 	files, goroutines := openFiles(), runtime.NumGoroutine()
 	code := m.Run()
 	// A failed test may well have left something; its own message is the one to read. Fuzzing keeps goroutines of its own.
@@ -97,6 +100,13 @@ func openFiles() map[string]int {
 		files[target]++
 	}
 	return files
+}
+
+// startSignals makes package os/signal start its goroutine, which stays, before goroutines are counted.
+func startSignals() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	signal.Stop(c)
 }
 
 // startPoller makes Go's runtime open the descriptors of its network poller, which stay open, before they are counted.
