@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"weir/engine"
 	"weir/internal/config"
 	"weir/internal/control"
@@ -31,13 +33,18 @@ func (r *runCommand) Run(ctx context.Context, out output) error {
 	if err != nil {
 		return err
 	}
-	if err := engine.Check(engineConfig(cfg)); err != nil {
-		return err
-	}
 	s := &service{settings: r.settings, config: cfg, log: slog.New(slog.NewTextHandler(out.Err, nil))}
+	refused := engine.Check(engineConfig(cfg))
+	if refused != nil && !errors.Is(refused, unix.EBUSY) {
+		return refused
+	}
+	// A program on a port may be another weir's: then the control socket says whose, and that is the better answer.
 	server, err := s.listen()
 	if err != nil {
 		return err
+	}
+	if refused != nil {
+		return errors.Join(refused, server.Close())
 	}
 	if s.engine, err = engine.Start(ctx, engineConfig(cfg)); err != nil {
 		return errors.Join(err, server.Close())
