@@ -58,7 +58,43 @@ const (
 	DiscardXDP EarlyDiscard = iota
 	// DiscardRing: by the device or the socket, for want of a frame; the door stays open.
 	DiscardRing
+	// DiscardOff: nowhere. The door stays open and Fill is kept at its full depth whatever the gates say, so that work goes into every
+	// packet before it can be dropped: the control experiment.
+	DiscardOff
 )
+
+// Ownership says by which means a worker may drive the receive work of its ports itself. Every means but OwnershipAuto and OwnershipOff
+// is a requirement.
+type Ownership int
+
+// The means of ownership.
+const (
+	// OwnershipAuto takes the first means of those below that the kernel grants, else none.
+	OwnershipAuto Ownership = iota
+	// OwnershipOff leaves receive work to the kernel.
+	OwnershipOff
+	// OwnershipSocket drives it by busy polling through a socket that has learned the NAPI's id from a packet.
+	OwnershipSocket
+	// OwnershipUring drives it by the busy polling of io_uring, told the NAPI's id.
+	OwnershipUring
+	// OwnershipKthread leaves it to the NAPI's kernel thread, ranked below the worker, which sleeps to let it run.
+	OwnershipKthread
+)
+
+var ownershipNames = [...]string{"auto", "off", "socket", "io_uring", "kthread"}
+
+// String returns the means as the configuration writes it.
+func (o Ownership) String() string { return ownershipNames[o] }
+
+// ParseOwnership is the inverse of String.
+func ParseOwnership(s string) (Ownership, error) {
+	for i, name := range ownershipNames {
+		if s == name {
+			return Ownership(i), nil
+		}
+	}
+	return 0, fmt.Errorf("ownership %q: unknown: use auto, off, socket, io_uring or kthread", s)
+}
 
 // PortConfig describes one port.
 type PortConfig struct {
@@ -78,11 +114,13 @@ type Feedback struct {
 	Timeout   time.Duration
 }
 
-// Rings are ring sizes in descriptors, each a power of two, and the depth of Fill.
+// Rings are ring sizes in descriptors, each a power of two, and the bounds of the depth of Fill.
 type Rings struct {
 	RX, TX, Fill, Completion int
-	// FillDepth is how many frames each receive queue keeps in the kernel's hands; at most Fill.
+	// FillDepth is the most frames each receive queue keeps in the kernel's hands; at most Fill.
 	FillDepth int
+	// FillMin is the fewest it may be lowered to, at most FillDepth; equal, or 0, keeps the depth fixed.
+	FillMin int
 	// Backlog is how many packets may wait in front of each TX ring.
 	Backlog int
 }
@@ -103,6 +141,7 @@ type Config struct {
 	Poller       poller.Config
 	Feedback     Feedback
 	EarlyDiscard EarlyDiscard
+	Ownership    Ownership
 	UMEM         UMEMConfig
 	Rings        Rings
 	// AcceptBypass forwards although kernel rules (nftables, tc, xfrm) that would apply to the traffic are bypassed.
