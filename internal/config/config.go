@@ -49,6 +49,10 @@ type Port struct {
 
 // Poller is how work is scheduled on each worker.
 type Poller struct {
+	// Mode is how receive work is woken.
+	Mode PollerMode
+	// Ownership is how a worker may drive receive work itself.
+	Ownership Ownership
 	// Quota is the most packets a source may handle in one turn.
 	Quota Quota
 	// Feedback closes input while a downstream queue is full.
@@ -77,6 +81,8 @@ type CPUShare struct {
 	Limit Percent
 	// Period is the time over which the share is accounted.
 	Period time.Duration
+	// Strict holds to the limit although the CPU has nothing else to run.
+	Strict bool
 }
 
 // UMEM sizes the packet memory of one worker.
@@ -97,8 +103,10 @@ type Rings struct {
 	Fill int
 	// Completion holds sent frames until the worker takes them back.
 	Completion int
-	// FillDepth is how many frames each receive queue keeps lent to the kernel; at most Fill.
+	// FillDepth is the most frames each receive queue keeps lent to the kernel; at most Fill.
 	FillDepth int
+	// FillMin is the fewest, at most FillDepth; equal keeps the depth fixed.
+	FillMin int
 	// Backlog is how many packets may wait in front of each TX ring.
 	Backlog int
 }

@@ -44,12 +44,14 @@ func TestParseValues(t *testing.T) {
 ports: [{name: "null", allow_management: true}, {name: lan.7, quota: inf}]
 workers: [1, "3"]
 poller:
+  mode: poll
+  ownership: io_uring
   quota: auto
   feedback: off
-  cpu_share: {limit: 12.5%, period: 2ms}
-  early_discard: ring
+  cpu_share: {limit: 12.5%, period: 2ms, strict: false}
+  early_discard: off
 umem: {frames: 4096, frame_size: 4096}
-rings: {rx: 512, tx: 1024, fill: 4096, completion: 64, fill_depth: 100, backlog: 256}
+rings: {rx: 512, tx: 1024, fill: 4096, completion: 64, fill_depth: 100, fill_min: 1, backlog: 256}
 accept_bypass: true
 metrics: {listen: off}
 control: {socket: /run/other.sock}
@@ -61,12 +63,12 @@ control: {socket: /run/other.sock}
 		Ports:   []Port{{Name: "null", Mode: ModeAuto, AllowManagement: true}, {Name: "lan.7", Mode: ModeAuto, Quota: QuotaInf}},
 		Workers: []int{1, 3},
 		Poller: Poller{
-			Quota: QuotaAuto, EarlyDiscard: DiscardRing,
+			Mode: ModePoll, Ownership: OwnershipUring, Quota: QuotaAuto, EarlyDiscard: DiscardOff,
 			Feedback: Feedback{Off: true, High: 75, Low: 25, Timeout: time.Millisecond},
 			CPUShare: CPUShare{Limit: 12.5, Period: 2 * time.Millisecond},
 		},
 		UMEM:         UMEM{Frames: 4096, FrameSize: 4096},
-		Rings:        Rings{RX: 512, TX: 1024, Fill: 4096, Completion: 64, FillDepth: 100, Backlog: 256},
+		Rings:        Rings{RX: 512, TX: 1024, Fill: 4096, Completion: 64, FillDepth: 100, FillMin: 1, Backlog: 256},
 		AcceptBypass: true,
 		Control:      Control{Socket: "/run/other.sock"},
 	}, c)
@@ -82,7 +84,7 @@ func TestParseRefuses(t *testing.T) {
 		"tab":              {"poller:\n\tquota: 1\n", "f:2:1: "},
 		"unknown":          {"pollers: {}", "f:1:1: pollers: unknown key: known here are ports, workers, poller, umem, rings, accept_bypass, metrics, control"},
 		"later":            {"screen: {default: accept}", "f:1:1: screen: unknown key: known here are ports,"},
-		"unknown nested":   {"poller:\n  cpu_share:\n    limits: 5%", "f:3:5: poller.cpu_share.limits: unknown key: known here are limit, period"},
+		"unknown nested":   {"poller:\n  cpu_share:\n    limits: 5%", "f:3:5: poller.cpu_share.limits: unknown key: known here are limit, period, strict"},
 		"unknown of port":  {"ports:\n  - name: a\n    speed: 1", "f:3:5: ports.a.speed: unknown key: known here are name, mode, quota, allow_management"},
 		"dotted":           {"poller.quota: 64", "f:1:1: poller.quota: unknown key"},
 		"twice":            {"workers: auto\n\"workers\": auto", "f:2:1: workers: given twice: keep one"},
@@ -91,7 +93,7 @@ func TestParseRefuses(t *testing.T) {
 		"anchor":           {"workers: &a auto", "f:1:1: workers: anchors, aliases and tags are not supported"},
 		"tag":              {"workers: !!str auto", "f:1:1: workers: anchors, aliases and tags are not supported"},
 		"null":             {"workers:", "f:1:1: workers: has no value: give one, or remove the key"},
-		"null section":     {"poller:\n", "f:1:1: poller: must be a mapping of quota, feedback, cpu_share, early_discard"},
+		"null section":     {"poller:\n", "f:1:1: poller: must be a mapping of mode, ownership, quota, feedback, cpu_share, early_discard"},
 		"section is value": {"umem: 5", "f:1:1: umem: must be a mapping of frames, frame_size"},
 		"value is section": {"accept_bypass: {a: 1}", "f:1:1: accept_bypass: must be a single value, not a mapping"},
 		"several lines":    {"workers: |\n  auto\n", "f:1:1: workers: must be on one line"},
@@ -111,7 +113,7 @@ func TestParseRefuses(t *testing.T) {
 		"quota list":       {"poller: {quota: [1]}", "poller.quota: [1]: must be a number of packets, or auto, or inf"},
 		"quota hex":        {"poller: {quota: 0x10}", "poller.quota: 0x10: must be a number of packets"},
 		"fill depth":       {"rings: {fill_depth: 0}", "rings.fill_depth: 0: must be a number of frames, from 1 to"},
-		"discard":          {"poller: {early_discard: true}", "poller.early_discard: true: must be xdp or ring"},
+		"discard":          {"poller: {early_discard: true}", "poller.early_discard: true: must be xdp, ring or off"},
 		"feedback word":    {"poller: {feedback: none}", "poller.feedback: none: must be a mapping, or off"},
 		"mark plain":       {"poller: {feedback: {high: 75}}", "poller.feedback.high: 75: must be a percentage such as 75%"},
 		"mark exponent":    {"poller: {feedback: {high: 7e1%}}", "poller.feedback.high: 7e1%: must be a percentage such as 75%"},
@@ -122,6 +124,11 @@ func TestParseRefuses(t *testing.T) {
 		"share zero":       {"poller: {cpu_share: {limit: 0%}}", "poller.cpu_share.limit: 0%: must be above 0% and at most 100%"},
 		"share over":       {"poller: {cpu_share: {limit: 100.5%}}", "poller.cpu_share.limit: 100.5%: must be above 0% and at most 100%"},
 		"period short":     {"poller: {cpu_share: {period: 1us}}", "poller.cpu_share.period: 1us: must be from 1ms to 1s"},
+		"poller mode":      {"poller: {mode: busy}", "f:1:10: poller.mode: busy: must be hybrid, interrupt or poll"},
+		"ownership":        {"poller: {ownership: on}", "f:1:10: poller.ownership: on: must be auto, off, socket, io_uring or kthread"},
+		"strict":           {"poller: {cpu_share: {strict: maybe}}", "f:1:22: poller.cpu_share.strict: maybe: must be true or false"},
+		"fill min zero":    {"rings: {fill_min: 0}", "f:1:9: rings.fill_min: 0: must be a number of frames, from 1 to 65536"},
+		"fill min large":   {"rings: {fill_min: 65537}", "rings.fill_min: 65537: must be a number of frames, from 1 to 65536"},
 		"workers word":     {"workers: all", "workers: all: must be auto, or a list of CPU numbers such as [1, 2]"},
 		"workers none":     {"workers: []", "workers: []: must be auto, or a list of CPU numbers such as [1, 2]"},
 		"workers twice":    {"workers: [1, 1]", "workers: [1, 1]: must not hold CPU 1 twice"},
@@ -195,10 +202,10 @@ func TestSetRefuses(t *testing.T) {
 		"poller.quota":              "poller.quota: not of the form key=value: for example poller.quota=32",
 		"poller.quota=0":            "poller.quota: 0: must be at least 1 packet, or auto, or inf",
 		"poller.quota=":             `poller.quota: "": must be a number of packets, or auto, or inf`,
-		"poller.quotas=1":           "poller.quotas: unknown key: known here are quota, feedback, cpu_share, early_discard",
+		"poller.quotas=1":           "poller.quotas: unknown key: known here are mode, ownership, quota, feedback, cpu_share, early_discard",
 		"quota=1":                   "quota: unknown key: known here are workers, poller, umem, rings, accept_bypass, metrics, control",
-		"poller.quota.x=1":          "poller.quota.x: unknown key: known here are quota,",
-		"poller.cpu_share=50%":      "poller.cpu_share: holds limit, period: set one of them",
+		"poller.quota.x=1":          "poller.quota.x: unknown key: known here are mode, ownership, quota,",
+		"poller.cpu_share=50%":      "poller.cpu_share: holds limit, period, strict: set one of them",
 		"ports=eth1":                "ports: a list: set the keys of one port, such as ports.eth1.quota",
 		"ports.eth1=1":              "ports.eth1: not a key of a port: for example ports.eth1.quota",
 		"ports.eth9.quota=1":        "ports.eth9.quota: no port eth9: name it under ports, or with --port",
@@ -244,6 +251,17 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, crossed.Set("poller.feedback=off"))
 	require.NoError(t, crossed.Validate())
 
+	// 0 < fill_min ≤ fill_depth ≤ fill.
+	depths := parse(port + "rings:\n  fill: 1024\n  fill_depth: 64\n  fill_min: 65\n")
+	require.EqualError(t, depths.Validate(), "f:5:3: rings.fill_min: 65: more than rings.fill_depth, 64: "+
+		"lower it, or make rings.fill_depth larger; equal keeps the depth fixed")
+	require.NoError(t, depths.Set("rings.fill_min=64"))
+	require.NoError(t, depths.Validate())
+	require.NoError(t, depths.Set("rings.fill_depth=1025"))
+	require.ErrorContains(t, depths.Validate(), "rings.fill_depth: 1025: more than rings.fill, 1024, holds")
+	require.NoError(t, depths.Set("rings.fill_depth=1024"))
+	require.NoError(t, depths.Validate())
+
 	// Values that no text could have set are found as well.
 	c := parse(port)
 	c.Rings.RX = 511
@@ -275,6 +293,8 @@ func TestEffective(t *testing.T) {
     allow_management: false
 workers: auto
 poller:
+  mode: hybrid
+  ownership: auto
   quota: 64
   feedback:
     high: 75%
@@ -283,6 +303,7 @@ poller:
   cpu_share:
     limit: 100%
     period: 10ms
+    strict: true
   early_discard: xdp
 umem:
   frames: auto
@@ -293,6 +314,7 @@ rings:
   fill: 2048
   completion: 2048
   fill_depth: 1024
+  fill_min: 128
   backlog: 1024
 accept_bypass: false
 metrics:
@@ -301,6 +323,9 @@ control:
   socket: auto
 `, string(c.Effective()))
 
+	c.Poller.EarlyDiscard, c.Poller.Ownership = DiscardOff, OwnershipOff
+	require.Contains(t, string(c.Effective()), "  early_discard: off\n")
+	require.Contains(t, string(c.Effective()), "  ownership: off\n")
 	c.Poller.Feedback.Off = true
 	require.Contains(t, string(c.Effective()), "  feedback: off\n  cpu_share:")
 	reread(t, c)

@@ -13,6 +13,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "ports: [{name: a}, {name: b, quota: inf}]", "poller: {feedback: off}", "workers: [1, 2]", "? a\n: b", "a: &b c\nd: *b",
 		"metrics: {listen: '[::1]:80'}", "ports:\n- name: \"\\u00e9\"", "%YAML 1.2\n---\nworkers: auto\n...", "poller:\n  quota: |\n    5",
+		"poller: {mode: poll, ownership: io_uring, early_discard: off, cpu_share: {strict: false}}", "rings: {fill_depth: 64, fill_min: 64}",
 		"control: {socket: \"/a: #b\"}", "{", "[", "- - -", "\"", "'", "!!", "*", "&", ":", "\t", "\xff\xfe",
 	} {
 		f.Add([]byte(s))
@@ -32,7 +33,8 @@ func FuzzParse(f *testing.F) {
 
 // FuzzSet applies arbitrary assignments: a refused one changes nothing, a taken one survives being printed and read again.
 func FuzzSet(f *testing.F) {
-	for _, s := range []string{"poller.quota=5", "ports.a.quota=inf", "workers=1, 2", "metrics.listen=:80", "control.socket=/x", "=", "ports..="} {
+	for _, s := range []string{"poller.quota=5", "ports.a.quota=inf", "workers=1, 2", "metrics.listen=:80", "control.socket=/x",
+		"poller.mode=interrupt", "poller.ownership=kthread", "poller.cpu_share.strict=false", "poller.early_discard=off", "rings.fill_min=1", "=", "ports..="} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, assignment string) {

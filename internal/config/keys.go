@@ -24,6 +24,9 @@ func (c *Config) fields() []field {
 	p, f, s := &c.Poller, &c.Poller.Feedback, &c.Poller.CPUShare
 	return []field{
 		{"workers", restart, cpus{&c.Workers}},
+		{"poller.mode", restart, choice[PollerMode]{&p.Mode, []PollerMode{ModeHybrid, ModeInterrupt, ModePoll}}},
+		{"poller.ownership", restart, choice[Ownership]{&p.Ownership,
+			[]Ownership{OwnershipAuto, OwnershipOff, OwnershipSocket, OwnershipUring, OwnershipKthread}}},
 		{"poller.quota", live, quota{&p.Quota}},
 		{feedbackPath, live, toggle{&f.Off}},
 		{feedbackPath + ".high", live, percent{&f.High, aboveZero}},
@@ -31,7 +34,8 @@ func (c *Config) fields() []field {
 		{feedbackPath + ".timeout", live, duration{&f.Timeout, 10 * time.Microsecond, time.Second}},
 		{"poller.cpu_share.limit", restart, percent{&s.Limit, aboveZero}},
 		{"poller.cpu_share.period", restart, duration{&s.Period, time.Millisecond, time.Second}},
-		{"poller.early_discard", restart, choice[EarlyDiscard]{&p.EarlyDiscard, []EarlyDiscard{DiscardXDP, DiscardRing}}},
+		{"poller.cpu_share.strict", restart, boolean{&s.Strict}},
+		{"poller.early_discard", restart, choice[EarlyDiscard]{&p.EarlyDiscard, []EarlyDiscard{DiscardXDP, DiscardRing, DiscardOff}}},
 		{"umem.frames", restart, frames{&c.UMEM.Frames}},
 		{"umem.frame_size", restart, frameSize{&c.UMEM.FrameSize}},
 		{"rings.rx", restart, ringSize{&c.Rings.RX}},
@@ -39,6 +43,7 @@ func (c *Config) fields() []field {
 		{"rings.fill", restart, ringSize{&c.Rings.Fill}},
 		{"rings.completion", restart, ringSize{&c.Rings.Completion}},
 		{"rings.fill_depth", restart, fillDepth{&c.Rings.FillDepth}},
+		{"rings.fill_min", restart, fillDepth{&c.Rings.FillMin}},
 		{"rings.backlog", restart, ringSize{&c.Rings.Backlog}},
 		{"accept_bypass", restart, boolean{&c.AcceptBypass}},
 		{"metrics.listen", restart, listenAddress{&c.Metrics.Listen}},

@@ -33,6 +33,10 @@ func (c *Config) Validate() error {
 		return c.invalid("rings.fill_depth", strconv.Itoa(depth), fmt.Sprintf("more than rings.fill, %d, holds", c.Rings.Fill),
 			"lower it, or make rings.fill larger")
 	}
+	if least := c.Rings.FillMin; least > c.Rings.FillDepth {
+		return c.invalid("rings.fill_min", strconv.Itoa(least), fmt.Sprintf("more than rings.fill_depth, %d", c.Rings.FillDepth),
+			"lower it, or make rings.fill_depth larger; equal keeps the depth fixed")
+	}
 	if f := c.Poller.Feedback; !f.Off && f.Low >= f.High {
 		return c.invalid(feedbackPath+".low", percent{p: &f.Low}.String(),
 			fmt.Sprintf("not below %s.high, %s", feedbackPath, percent{p: &f.High}), "input would close and open at once; 75% and 25% are the defaults")

@@ -240,7 +240,7 @@ func (v frames) parse(text string) error {
 	return nil
 }
 
-// fillDepth is how many frames are lent to the kernel for receiving.
+// fillDepth is a bound of how many frames are lent to the kernel for receiving.
 type fillDepth struct{ p *int }
 
 func (v fillDepth) String() string { return strconv.Itoa(*v.p) }

@@ -46,6 +46,36 @@ const (
 	ModeGeneric PortMode = "generic"
 )
 
+// PollerMode is how receive work is woken.
+type PollerMode string
+
+// The modes of the poller.
+const (
+	// ModeHybrid waits for interrupts at low load and owns receive work on persistent backlog.
+	ModeHybrid PollerMode = "hybrid"
+	// ModeInterrupt never owns.
+	ModeInterrupt PollerMode = "interrupt"
+	// ModePoll owns from the first packet and never waits. It is for experiments.
+	ModePoll PollerMode = "poll"
+)
+
+// Ownership is the means by which a worker drives the receive work of its ports itself.
+type Ownership string
+
+// The means of ownership. Any but auto and off is a requirement: when it cannot be granted, weir does not start.
+const (
+	// OwnershipAuto takes the first of the means below that the kernel grants, else none.
+	OwnershipAuto Ownership = "auto"
+	// OwnershipOff leaves receive work to the kernel.
+	OwnershipOff Ownership = "off"
+	// OwnershipSocket busy-polls through a socket that has learned the queue from a packet.
+	OwnershipSocket Ownership = "socket"
+	// OwnershipUring busy-polls through io_uring.
+	OwnershipUring Ownership = "io_uring"
+	// OwnershipKthread ranks the queue's kernel thread below the worker.
+	OwnershipKthread Ownership = "kthread"
+)
+
 // EarlyDiscard is where packets that cannot be finished are refused.
 type EarlyDiscard string
 
@@ -55,4 +85,6 @@ const (
 	DiscardXDP EarlyDiscard = "xdp"
 	// DiscardRing refuses by the rings alone: what finds no frame is dropped.
 	DiscardRing EarlyDiscard = "ring"
+	// DiscardOff refuses nowhere: the door stays open and Fill is kept full. It is for experiments.
+	DiscardOff EarlyDiscard = "off"
 )
