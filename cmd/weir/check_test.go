@@ -30,6 +30,13 @@ func TestCheck(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(effective), 0o600))
 	require.Equal(t, effective, check("-c", path))
+	off := check("-c", path, "--mechanisms", "off", "--set", "rings.fill_min=64")
+	for _, line := range []string{"mode: poll", "ownership: off", "quota: inf", "feedback: off", "limit: 100%", "early_discard: off", "fill_min: 64"} {
+		require.Contains(t, off, line)
+	}
+	require.NotContains(t, off, "quota: 32")
+	require.NoError(t, os.WriteFile(path, []byte(off), 0o600))
+	require.Equal(t, off, check("-c", path))
 	require.Equal(t, before, stateOf(t, top.Rtr))
 
 	code, p := execute(t, top.Rtr, weir("check", "-c", path, "--port", "r0"))

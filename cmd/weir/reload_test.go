@@ -52,6 +52,7 @@ func TestReload(t *testing.T) {
 			[]string{"poller.feedback: "}, false, nil},
 		{"a key for a restart, among others", ports + "poller: {quota: 16}\nrings: {rx: 512}\n", []string{"rings.rx", "2048", "512", "restart"}, true, nil},
 		{"another port", ports + "  - name: r2\n", []string{"weir: reload: ports.r2: absent -> r2", "restart"}, true, nil},
+		{"how it receives", ports + "poller: {ownership: off}\n", []string{"poller.ownership: auto -> off", "restart"}, true, nil},
 		{"a port less", "ports: [{name: r0}]\n", []string{"weir: reload: ports.r1: r1 -> absent", "restart"}, true, nil},
 		{"a syntax error", ports + "poller: {quota: 16\n", []string{"weir.yaml:5:"}, true, nil},
 		{"an unknown key", ports + "poller: {quotas: 16}\n", []string{"weir.yaml:5:", "poller.quotas"}, true, nil},

@@ -14,9 +14,11 @@ import (
 type settings struct {
 	Config string   `short:"c" placeholder:"FILE" help:"Configuration file (YAML)."`
 	Port   []string `placeholder:"NAME" help:"Forward on this interface; repeat for each. Added to the file's ports."`
-	CPUs   []int    `name:"cpus" placeholder:"CPU,…" help:"CPU of each worker; the same as --set workers=…"`
+	CPUs   []int    `name:"cpus" placeholder:"CPU" help:"CPU of each worker; the same as --set workers=…"`
 	Quota  string   `placeholder:"N" help:"Packets per turn; the same as --set poller.quota=…"`
 	Set    []string `placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the file, for example poller.cpu_share.limit=50%; repeat for more."`
+
+	mechanisms `embed:""`
 }
 
 // load reads the file, if any, lays the flags over it and validates the whole. Every error is the caller's.
@@ -43,7 +45,7 @@ func (s settings) merge() (*config.Config, error) {
 	for _, name := range s.Port {
 		c.Ports = append(c.Ports, config.Port{Name: name, Mode: config.ModeAuto})
 	}
-	var errs []error
+	errs := []error{s.mechanisms.apply(c)}
 	if len(s.CPUs) > 0 {
 		errs = append(errs, c.Set("workers="+strings.ReplaceAll(strings.Trim(fmt.Sprint(s.CPUs), "[]"), " ", ",")))
 	}
@@ -66,12 +68,16 @@ func engineConfig(c *config.Config) engine.Config {
 			High: c.Poller.Feedback.High.Fraction(), Low: c.Poller.Feedback.Low.Fraction(),
 		},
 		EarlyDiscard: map[config.EarlyDiscard]engine.EarlyDiscard{
-			config.DiscardXDP: engine.DiscardXDP, config.DiscardRing: engine.DiscardRing,
+			config.DiscardXDP: engine.DiscardXDP, config.DiscardRing: engine.DiscardRing, config.DiscardOff: engine.DiscardOff,
 		}[c.Poller.EarlyDiscard],
+		Ownership: map[config.Ownership]engine.Ownership{
+			config.OwnershipAuto: engine.OwnershipAuto, config.OwnershipOff: engine.OwnershipOff, config.OwnershipSocket: engine.OwnershipSocket,
+			config.OwnershipUring: engine.OwnershipUring, config.OwnershipKthread: engine.OwnershipKthread,
+		}[c.Poller.Ownership],
 		UMEM: engine.UMEMConfig{NumFrames: c.UMEM.Frames, FrameSize: c.UMEM.FrameSize},
 		Rings: engine.Rings{
 			RX: c.Rings.RX, TX: c.Rings.TX, Fill: c.Rings.Fill, Completion: c.Rings.Completion,
-			FillDepth: c.Rings.FillDepth, Backlog: c.Rings.Backlog,
+			FillDepth: c.Rings.FillDepth, FillMin: c.Rings.FillMin, Backlog: c.Rings.Backlog,
 		},
 		AcceptBypass: c.AcceptBypass,
 	}
@@ -89,8 +95,11 @@ func engineConfig(c *config.Config) engine.Config {
 
 func pollerConfig(c config.Poller) poller.Config {
 	p := poller.Default()
+	p.Mode = map[config.PollerMode]poller.Mode{
+		config.ModeHybrid: poller.Hybrid, config.ModeInterrupt: poller.Interrupt, config.ModePoll: poller.Poll,
+	}[c.Mode]
 	p.Quota = pollerQuota(c.Quota)
-	p.Share = poller.Share{Limit: float64(c.CPUShare.Limit), Period: c.CPUShare.Period, Strict: true}
+	p.Share = poller.Share{Limit: float64(c.CPUShare.Limit), Period: c.CPUShare.Period, Strict: c.CPUShare.Strict}
 	return p
 }
 

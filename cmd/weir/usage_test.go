@@ -19,6 +19,11 @@ func TestUsage(t *testing.T) {
 		{[]string{"run", "--port"}, "--port"},
 		{[]string{"run", "--cpus", "one", "--port", "r0"}, "--cpus"},
 		{[]string{"run", "--port", "r0", "--set", "poller.quota"}, "key=value"},
+		{[]string{"run", "--port", "r0", "--mechanisms", "none"}, `"on","off" but got "none"`},
+		{[]string{"check", "--port", "r0", "--mechanisms", "none"}, `"on","off" but got "none"`},
+		{[]string{"run", "--port", "r0", "--without", "share,luck"}, `"feedback","share","quota","discard","ownership" but got "luck"`},
+		{[]string{"check", "--port", "r0", "--without", "luck"}, `"feedback","share","quota","discard","ownership" but got "luck"`},
+		{[]string{"run", "--port", "r0", "--without"}, "--without: missing value"},
 		{[]string{"bench", "overload", "--trials", "0"}, "--trials 0"},
 	} {
 		var stdout, stderr bytes.Buffer
