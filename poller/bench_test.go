@@ -118,6 +118,7 @@ func TestNoAllocations(t *testing.T) {
 			a.waiting, b.waiting = 100, 20
 		}
 		b.refuses = n%7 == 0
+		h.away = rng.IntN(8) == 0
 		slow.pending = n%5 == 0
 		h.ownErr, h.freeErr = nil, nil
 		if rng.IntN(2) == 0 {

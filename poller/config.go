@@ -55,9 +55,9 @@ func (q Quota) check(knob string) error {
 type Mode int
 
 const (
-	Hybrid    Mode = iota // interrupts at low load, ownership on persistent backlog
+	Hybrid    Mode = iota // interrupts at low load, ownership on persistent backlog of receive work that competes
 	Interrupt             // never own; block whenever a round finds nothing
-	Poll                  // own from the first packet; keep it, and never block, while every source is owned
+	Poll                  // own from the first packet; keep it, and never block, while every source is owned, or none has an Owner
 )
 
 // String returns the mode's name in a configuration file.
@@ -82,8 +82,8 @@ type Config struct {
 	Share Share
 	Own   Own
 
-	// Drain is how long every source must have been empty before owned
-	// receive work is released. Too short: ownership flaps at moderate load.
+	// Drain is how long every owned source must have been empty before owned
+	// receive work is released, whatever the others do. Too short: ownership flaps at moderate load.
 	// Too long: an idle worker burns that much CPU after every burst.
 	Drain time.Duration
 
@@ -154,7 +154,7 @@ type ReceiverConfig struct {
 	Quota Quota
 	// Window is how many packets may be past the door and not yet taken:
 	// the size of the receive ring, for instance. 0 grants no credits at
-	// all (a source without a door).
+	// all (a source without a door). SetWindow changes it.
 	Window int
 	// Owner, or nil if this source's receive work cannot be owned.
 	Owner Owner

@@ -41,37 +41,40 @@ func (s OwnState) String() string {
 type Move int
 
 const (
-	MoveLearnStarted    Move = iota // interrupt → learning
-	MoveOwnedKnown                  // interrupt → owned: the handle was known already
-	MoveOwnRefused                  // interrupt stays: Own failed
-	MoveLearnRetried                // learning stays: another lesson
-	MoveLearnedOwned                // learning → owned
-	MoveLearnedRefused              // learning → interrupt: Own failed
-	MoveLearnTimedOut               // learning → interrupt: all tries used
-	MoveLearnAbandoned              // learning → interrupt: a lasting gate closed
-	MoveReleasedDrained             // owned → releasing: empty for Drain
-	MoveReleasedGate                // owned → releasing: a lasting gate closed
-	MoveReleaseFailed               // owned stays: Release failed
-	MoveRestedEmpty                 // releasing → interrupt: nothing had come in between
-	MoveRestedWork                  // releasing → interrupt: something had, and was seen
-	MoveLostLearning                // learning → interrupt: Lost
-	MoveLostOwned                   // owned → interrupt: Lost
-	MoveLostReleasing               // releasing → interrupt: Lost
+	MoveLearnStarted      Move = iota // interrupt → learning
+	MoveOwnedKnown                    // interrupt → owned: the handle was known already
+	MoveOwnRefused                    // interrupt stays: Own failed
+	MoveLearnRetried                  // learning stays: another lesson
+	MoveLearnedOwned                  // learning → owned
+	MoveLearnedRefused                // learning → interrupt: Own failed
+	MoveLearnedElsewhere              // learning → interrupt: learned, but it does not compete any more
+	MoveLearnTimedOut                 // learning → interrupt: all tries used
+	MoveLearnAbandoned                // learning → interrupt: a lasting gate closed
+	MoveReleasedDrained               // owned → releasing: empty for Drain
+	MoveReleasedGate                  // owned → releasing: a lasting gate closed
+	MoveReleasedElsewhere             // owned → releasing: it would not compete any more
+	MoveReleaseFailed                 // owned stays: Release failed
+	MoveRestedEmpty                   // releasing → interrupt: nothing had come in between
+	MoveRestedWork                    // releasing → interrupt: something had, and was seen
+	MoveLostLearning                  // learning → interrupt: Lost
+	MoveLostOwned                     // owned → interrupt: Lost
+	MoveLostReleasing                 // releasing → interrupt: Lost
 
 	// NumMoves is how many moves there are.
-	NumMoves = 16
+	NumMoves = 18
 )
 
 // String returns the name used in counters.
 func (m Move) String() string {
 	return [NumMoves]string{
 		"learn_started", "owned_known", "own_refused", "learn_retried", "learned_owned",
-		"learned_refused", "learn_timed_out", "learn_abandoned", "released_drained", "released_gate",
-		"release_failed", "rested_empty", "rested_work", "lost_learning", "lost_owned", "lost_releasing",
+		"learned_refused", "learned_elsewhere", "learn_timed_out", "learn_abandoned",
+		"released_drained", "released_gate", "released_elsewhere", "release_failed", "rested_empty", "rested_work", "lost_learning", "lost_owned", "lost_releasing",
 	}[m]
 }
 
-// Counters are those of the scheduler as a whole. They only grow.
+// Counters are those of the scheduler as a whole. They only grow, LivelockNow
+// apart.
 type Counters struct {
 	Rounds    uint64
 	Received  uint64 // packets taken by all receive sources
@@ -91,6 +94,7 @@ type Counters struct {
 
 	LivelockEpisodes uint64 // times the watchdog began to see receive without delivery
 	LivelockWindows  uint64 // windows in which it saw that
+	LivelockNow      bool   // it saw that in the last window
 	AutoTrials       uint64 // comparisons the automatic quota finished
 	AutoSteps        uint64 // steps it took
 	AutoDiscarded    uint64 // comparisons it gave up because the load did not last
@@ -140,6 +144,7 @@ type ReceiverStatus struct {
 	Quota    int    // in force: auto and common resolved
 	Gate     Reason // 0 is open
 	State    OwnState
+	Window   int // in force
 	Credit   int // granted and not yet taken
 	Counters ReceiverCounters
 }
@@ -169,7 +174,7 @@ func (s *Scheduler) Receivers(dst []ReceiverStatus) []ReceiverStatus {
 	for _, r := range s.receivers {
 		dst = append(dst, ReceiverStatus{
 			ID: r.id, Name: r.name, Quota: s.quotaOf(r), Gate: r.gate.closed,
-			State: r.state, Credit: r.credit, Counters: r.c,
+			State: r.state, Window: r.window, Credit: r.credit, Counters: r.c,
 		})
 	}
 	return dst

@@ -39,19 +39,31 @@
 //
 // # Ownership of receive work
 //
-//	               backlog for Own.Backlog turns
-//	┌───────────┐  handle not known  ┌──────────┐  learned, Own() ok   ┌───────┐
-//	│ interrupt │ ──────────────────▶│ learning │ ────────────────────▶│ owned │
-//	│           │◀────────────────── │          │                      │       │
-//	│           │  tries used up,    └──────────┘                      │       │
-//	│           │  Own() failed: held                                  │       │
-//	│           │  off, doubling                                       │       │
-//	│           │ ──────── backlog, handle known, Own() ok ───────────▶│       │
-//	│           │◀──────── Lost(): link flap, new ids ──────────────── │       │
-//	│           │                    ┌───────────┐  empty for Drain,   │       │
-//	│           │◀────────────────── │ releasing │◀─────────────────── │       │
-//	└───────────┘  one more round    └───────────┘  or a lasting gate: └───────┘
-//	               has looked                       Release(), Drive()
+//	               backlog for Own.Backlog
+//	               turns, Competes(),
+//	┌───────────┐  handle not known  ┌──────────┐  learned, Competes(), ┌───────┐
+//	│ interrupt │ ──────────────────▶│ learning │ ─────────────────────▶│ owned │
+//	│           │◀────────────────── │          │  Own() ok             │       │
+//	│           │  tries used up,    └──────────┘                       │       │
+//	│           │  Own() failed: held                                   │       │
+//	│           │  off, doubling;                                       │       │
+//	│           │  !Competes()                                          │       │
+//	│           │ ───── backlog, Competes(), handle known, Own() ok ───▶│       │
+//	│           │◀───── Lost(): link flap, new ids ──────────────────── │       │
+//	│           │                    ┌───────────┐  empty for Drain, a  │       │
+//	│           │◀────────────────── │ releasing │◀──────────────────── │       │
+//	└───────────┘  one more round    └───────────┘  lasting gate, or    └───────┘
+//	               has looked                       !Competes():
+//	                                                Release(), Drive()
+//
+// What does not compete for the worker's CPU is left where it is: another CPU
+// does it, and owning it would only add it to ours. Mode Poll owns from the
+// first packet and does not ask.
+//
+// Owned sources drain together: while one has work the worker stays awake, and
+// giving back the others would buy nothing. Sources that are not owned have no
+// part in it. They have their turn every round like all, and neither keep
+// others owned nor wait for them.
 //
 // A packet may reach the device between the last look and the unmasking, and
 // nothing would announce it. So releasing drives the device once after
@@ -67,7 +79,10 @@
 //     at a time.
 //   - Input uses at most its share per period plus one round.
 //   - The worker may spin only while it owns receive work; without a handle
-//     Settle never answers Again to a round without progress.
+//     Settle never answers Again twice to rounds without progress. The one
+//     exception is mode Poll while no source has an Owner: the experiment
+//     without any of this, a loop that Settle always answers Again, except
+//     that it sleeps when the share is used up.
 //   - Nobody waits with an owned source unseen: it is released first, or, out of
 //     frames, looked at again after Config.Retry.
 //

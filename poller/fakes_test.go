@@ -87,6 +87,8 @@ type handle struct {
 	ownErr   error
 	freeErr  error
 	teaching bool // Learn succeeds at once
+	away     bool // receive work runs on another CPU
+	asked    int  // calls of Competes
 }
 
 var errFake = errors.New("fake")
@@ -99,7 +101,8 @@ func (h *handle) Own() error {
 	}
 	return h.ownErr
 }
-func (h *handle) Drive() bool { h.drives++; return h.found }
+func (h *handle) Competes() bool { h.asked++; return !h.away }
+func (h *handle) Drive() bool    { h.drives++; return h.found }
 func (h *handle) Release() error {
 	if h.freeErr == nil {
 		h.owned = false

@@ -21,12 +21,12 @@ func (o *ownership) noteTurn(more bool) {
 	}
 }
 
-// stepOwners moves every source's state machine as far as it goes now. Drain is
-// not its business: next calls releaseDrained when there is nothing else to do.
+// stepOwners moves every source's state machine as far as it goes now.
 func (s *Scheduler) stepOwners() {
 	if s.owners == 0 || s.cfg.Mode == Interrupt {
 		return
 	}
+	drained := s.drained()
 	for _, r := range s.receivers {
 		if r.owner == nil {
 			continue
@@ -49,6 +49,8 @@ func (s *Scheduler) stepOwners() {
 			switch {
 			case lasting:
 				s.move(r, StateInterrupt, MoveLearnAbandoned)
+			case r.owner.Learned() && !s.competes(r):
+				s.move(r, StateInterrupt, MoveLearnedElsewhere)
 			case r.owner.Learned():
 				s.own(r, MoveLearnedOwned, MoveLearnedRefused)
 			case s.now < r.deadline:
@@ -62,8 +64,17 @@ func (s *Scheduler) stepOwners() {
 				s.holdOff(r)
 			}
 		case StateOwned:
-			if lasting && s.now >= r.holdTill {
+			switch {
+			case s.now < r.holdTill:
+			case lasting:
 				s.release(r, MoveReleasedGate)
+			case r.gate.closed != 0:
+				// Closed for a bounded time: driving it again is only a
+				// deadline away.
+			case drained:
+				s.release(r, MoveReleasedDrained)
+			case !s.competes(r):
+				s.release(r, MoveReleasedElsewhere)
 			}
 		case StateReleasing:
 			// The round since the release has looked at every open source.
@@ -81,7 +92,25 @@ func (s *Scheduler) wantsOwner(r *receiver) bool {
 	if s.cfg.Mode == Poll {
 		return r.took
 	}
-	return r.backlog >= s.cfg.Own.Backlog
+	return r.backlog >= s.cfg.Own.Backlog && r.owner.Competes()
+}
+
+// competes tells whether receive work is worth owning: always in mode Poll.
+func (s *Scheduler) competes(r *receiver) bool {
+	return s.cfg.Mode == Poll || r.owner.Competes()
+}
+
+// drained tells whether every open source that is owned has been empty for
+// Drain. Sources that are not owned have no say: one that is never empty and
+// never owned must not keep the others' interrupts masked.
+func (s *Scheduler) drained() bool {
+	if s.opened { // not yet looked at
+		return false
+	}
+	if s.cfg.Mode == Poll && s.inState[StateOwned] == len(s.receivers) {
+		return false
+	}
+	return s.now-s.lastOwned >= int64(s.cfg.Drain)
 }
 
 func (s *Scheduler) own(r *receiver, good, bad Move) {
@@ -91,6 +120,7 @@ func (s *Scheduler) own(r *receiver, good, bad Move) {
 		return
 	}
 	r.holdNS = int64(s.cfg.Own.HoldOff)
+	s.lastOwned = s.now
 	s.move(r, StateOwned, good)
 }
 
@@ -111,19 +141,6 @@ func (s *Scheduler) release(r *receiver, why Move) {
 	}
 	s.move(r, StateReleasing, why)
 	r.owner.Drive()
-}
-
-// releaseDrained releases every source that is owned and open, and tells
-// whether there was one. Sources closed for a bounded time stay owned: driving
-// them again is only a deadline away.
-func (s *Scheduler) releaseDrained() (any bool) {
-	for _, r := range s.receivers {
-		if r.state == StateOwned && r.gate.closed == 0 && s.now >= r.holdTill {
-			s.release(r, MoveReleasedDrained)
-			any = true
-		}
-	}
-	return any
 }
 
 func (s *Scheduler) move(r *receiver, to OwnState, m Move) {

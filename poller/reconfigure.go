@@ -18,6 +18,21 @@ func (s *Scheduler) SetQuota(id ReceiverID, q Quota) error {
 	return nil
 }
 
+// SetWindow changes the credit window of a receive source from its next turn on. A smaller one takes nothing back: nothing more is granted
+// until what is granted and not yet taken has fallen below it. 0 grants no credits any more. A window that is refused leaves the old one in
+// force.
+func (s *Scheduler) SetWindow(id ReceiverID, n int) error {
+	r := s.receiver(id)
+	if r == nil {
+		return fmt.Errorf("set the window of source %d: %w", id, ErrNotFound)
+	}
+	if err := s.cfg.checkReceiver(r.name, ReceiverConfig{Quota: Common, Window: n}); err != nil {
+		return err
+	}
+	r.window = n
+	return nil
+}
+
 // SetQueue changes the capacity, marks and timeout of a downstream queue; its feeders stay. A queue that is closed is judged by the new
 // marks from the next round on, and by the new timeout from its next closure on. Settings that are refused leave the old ones in force.
 func (s *Scheduler) SetQueue(id QueueID, qc QueueConfig) error {

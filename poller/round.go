@@ -9,7 +9,7 @@ func (s *Scheduler) Round(now int64) {
 	s.rollShare()
 	s.c.Rounds++
 	s.taken, s.done = 0, 0
-	s.more, s.shut = false, false
+	s.more, s.shut, s.ownedWork = false, false, false
 	s.transmitMore, s.kickPending = false, false
 
 	for _, t := range s.transmitters {
@@ -103,6 +103,9 @@ func (s *Scheduler) turn(r *receiver) {
 	r.took = taken > 0
 	r.more = more
 	r.noteTurn(more)
+	if r.state == StateOwned && (taken > 0 || more) {
+		s.ownedWork = true
+	}
 	s.taken += taken
 	s.more = s.more || more
 	s.auto.noteTurn(r, end)

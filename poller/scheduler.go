@@ -36,7 +36,8 @@ type Scheduler struct {
 	kickPending  bool // a ring has something left that no event announces
 	opened       bool // a gate opened and its source has not been visited since
 
-	lastWork     int64 // when a round last took or finished anything
+	ownedWork    bool  // an owned source had something
+	lastOwned    int64 // when an owned source last had something, or was taken over
 	retryNS      int64 // length of the next wait without progress
 	waiting      bool
 	waitingSince int64

@@ -42,8 +42,10 @@ func (s *Scheduler) Settle(now, usedNS int64) Next {
 	s.reviewQueues()
 	s.c.Received += uint64(s.taken)
 	s.c.Delivered += uint64(s.done)
+	if s.ownedWork {
+		s.lastOwned = s.now
+	}
 	if s.progress() {
-		s.lastWork = s.now
 		s.retryNS = int64(s.cfg.Retry)
 	}
 	s.tuneQuota()
@@ -87,7 +89,7 @@ func (s *Scheduler) progress() bool { return s.taken > 0 || s.done > 0 }
 
 // next decides between another round and a wait. The order matters: nothing may
 // wait while a source is unseen, and nothing may spin without progress unless
-// receive work is owned.
+// receive work is owned or it is told to (spins).
 func (s *Scheduler) next() Next {
 	more := s.anyMore()
 	left := s.transmitMore || s.kickPending
@@ -95,13 +97,8 @@ func (s *Scheduler) next() Next {
 		return Next{Do: Again}
 	}
 	owned := s.inState[StateOwned] > 0 && s.anyOwnedOpen()
-	if owned && !more {
-		all := s.inState[StateOwned] == len(s.receivers)
-		if all && s.cfg.Mode == Poll || s.now-s.lastWork < int64(s.cfg.Drain) {
-			return Next{Do: Again}
-		}
-		s.releaseDrained()
-		return Next{Do: Again} // the round that looks once more
+	if owned && !more || s.spins() {
+		return Next{Do: Again}
 	}
 
 	until := s.nextDeadline()
@@ -117,6 +114,12 @@ func (s *Scheduler) next() Next {
 		return Next{Do: Sleep, UntilNS: until}
 	}
 	return Next{Do: Block, UntilNS: until}
+}
+
+// spins tells whether nobody could wake us and we were told to poll: a loop
+// that looks and looks, as long as it has a share of the CPU.
+func (s *Scheduler) spins() bool {
+	return s.cfg.Mode == Poll && s.owners == 0 && !s.share.exhausted
 }
 
 // anyMore tells whether an open source has more waiting.
@@ -146,6 +149,9 @@ func (s *Scheduler) nextDeadline() int64 {
 	until := int64(math.MaxInt64)
 	if s.share.exhausted {
 		until = s.share.end
+	}
+	if s.c.LivelockNow {
+		until = min(until, s.guard.started+s.guard.windowNS)
 	}
 	for _, q := range s.queues {
 		if q.closed {

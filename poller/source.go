@@ -14,9 +14,10 @@ type Receiver interface {
 	SetGate(Reason)
 
 	// Grant lets n more packets in at the door (n ≥ 1), on top of what was
-	// granted before. What is granted and not yet taken never exceeds
-	// ReceiverConfig.Window. Credits the door spent on packets that never
-	// reached Receive are the implementation's to make up for.
+	// granted before. What is then granted and not yet taken never exceeds
+	// the window in force (ReceiverConfig.Window, SetWindow). Credits the
+	// door spent on packets that never reached Receive are the
+	// implementation's to make up for.
 	Grant(n int)
 }
 
@@ -29,6 +30,15 @@ type Owner interface {
 	Own() error         // mask interrupts; from now on Receive drives the device
 	Drive() (work bool) // poll the device once; whether that brought anything
 	Release() error     // unmask; on an error the source stays owned and is driven on
+
+	// Competes tells whether this source's receive work, while nobody owns
+	// it, takes the CPU from this worker: it runs on the worker's CPU, as
+	// last seen, or would if it were given back now. Hybrid owns only what
+	// competes and gives back what does not any more; the other modes do not
+	// ask. Cheap: asked at most once per round, in interrupt only while there
+	// is backlog. The answer should be steady, because each change of it
+	// under load costs an Own or a Release; nothing else damps it.
+	Competes() bool
 }
 
 // Transmitter is a transmit source: one egress of this worker, that is its

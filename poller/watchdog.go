@@ -10,7 +10,6 @@ type watchdog struct {
 	received uint64 // Counters at its beginning
 	sent     uint64
 	waiting  bool // transmit work was left after some round of this window
-	now      bool // the last window was one of livelock
 }
 
 func (s *Scheduler) watch() {
@@ -22,14 +21,16 @@ func (s *Scheduler) watch() {
 	livelock := s.c.Received > w.received && s.c.Delivered == w.sent && w.waiting
 	if livelock {
 		s.c.LivelockWindows++
-		if !w.now {
+		if !s.c.LivelockNow {
 			s.c.LivelockEpisodes++
 		}
 	}
-	w.now = livelock
+	s.c.LivelockNow = livelock
 	w.started, w.received, w.sent, w.waiting = s.now, s.c.Received, s.c.Delivered, false
 }
 
 // Livelock tells whether receive advanced and delivery stood still during the
-// last watchdog window, with transmit work waiting.
-func (s *Scheduler) Livelock() bool { return s.guard.now }
+// last watchdog window, with transmit work waiting. Counters say the same to
+// whoever is handed a copy. While it holds, no wait is longer than the window,
+// so that its end is seen too.
+func (s *Scheduler) Livelock() bool { return s.c.LivelockNow }

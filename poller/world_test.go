@@ -38,7 +38,12 @@ type port struct {
 	stuck  bool // out of frames: takes nothing
 
 	masked   bool
+	owner    bool // it can be owned
+	window   int
+	away     bool // receive work would run on another CPU
+	asked    int  // calls of Competes since the last round
 	canLearn bool
+	taught   bool // asked for a lesson
 	learned  bool
 	failOwn  bool
 	failFree bool
@@ -120,20 +125,33 @@ func (p *port) SetGate(r Reason) {
 func (p *port) Grant(n int) {
 	p.w.must(n > 0, "granted %d", n)
 	p.credit += n
-	p.w.must(p.credit+p.ring <= portWindow, "%d credits given, the window is %d", p.credit+p.ring, portWindow)
+	p.w.must(p.credit+p.ring <= p.window, "%d credits given, the window is %d", p.credit+p.ring, p.window)
 }
 
 const portWindow = 300
 
-func (p *port) Learn()        { p.learned = p.learned || p.canLearn }
-func (p *port) Learned() bool { return p.learned }
+func (p *port) Learn() { p.taught = true }
+func (p *port) Learned() bool {
+	p.learned = p.learned || p.taught && p.canLearn
+	return p.learned
+}
 func (p *port) Own() error {
 	p.w.must(p.learned, "owned before it has learned")
+	p.w.must(!p.away || p.w.cfg.Mode == Poll, "owned what does not compete")
 	if p.failOwn {
 		return errFake
 	}
 	p.masked, p.driven = true, false
 	return nil
+}
+func (p *port) Competes() bool {
+	r := p.w.s.receiver(p.id)
+	p.asked++
+	p.w.must(p.asked == 1, "asked %d times in one round", p.asked)
+	p.w.must(p.w.cfg.Mode == Hybrid, "asked in mode %v", p.w.cfg.Mode)
+	p.w.must(r.state != StateInterrupt || r.more, "asked without backlog")
+	p.w.must(r.state != StateReleasing, "asked while releasing")
+	return !p.away
 }
 func (p *port) Drive() bool {
 	p.driven = true
@@ -209,7 +227,7 @@ func newWorld(t *testing.T, mode Mode, ports, exits int, limit float64, strict b
 }
 
 func (w *world) addPort(owner bool) {
-	p := &port{w: w, canLearn: true}
+	p := &port{w: w, canLearn: len(w.ports)%2 == 0, owner: owner, window: portWindow}
 	rc := ReceiverConfig{Quota: Common, Window: portWindow}
 	if owner {
 		rc.Owner = p
@@ -282,7 +300,7 @@ const roundNS = 5000
 
 func (w *world) round() Next {
 	for _, p := range w.ports {
-		p.visited, p.took = false, 0
+		p.visited, p.took, p.asked = false, 0, 0
 	}
 	w.period()
 	before := make([]Reason, 0, 8)
@@ -320,6 +338,17 @@ func (w *world) round() Next {
 	return next
 }
 
+// spins tells whether this is the one case in which rounds without progress may
+// follow each other without end, and must.
+func (w *world) spins() bool {
+	for _, p := range w.ports {
+		if p.owner {
+			return false
+		}
+	}
+	return w.cfg.Mode == Poll && !w.exhausted
+}
+
 // checkNext are the invariants of what Settle answers.
 func (w *world) checkNext(next Next, progress bool) {
 	owned, releasing := false, false
@@ -333,10 +362,14 @@ func (w *world) checkNext(next Next, progress bool) {
 		} else {
 			w.fruitless++
 		}
+		if w.spins() {
+			w.fruitless = 0
+		}
 		w.must(w.fruitless <= 1, "spins without a handle")
 		return
 	}
 	w.fruitless = 0
+	w.must(!w.spins(), "waits in mode poll with no owner")
 	w.must(next.UntilNS > w.now, "a wait until %d at %d", next.UntilNS, w.now)
 	for _, p := range w.ports {
 		if p.gate != 0 {
@@ -429,10 +462,10 @@ func (w *world) checkCounters() {
 // checkMoves: who entered a state and has not left it is in it.
 func (w *world) checkMoves(state OwnState, m *[NumMoves]uint64) {
 	learning := m[MoveLearnStarted] -
-		m[MoveLearnedOwned] - m[MoveLearnedRefused] - m[MoveLearnTimedOut] - m[MoveLearnAbandoned] - m[MoveLostLearning]
+		m[MoveLearnedOwned] - m[MoveLearnedRefused] - m[MoveLearnedElsewhere] - m[MoveLearnTimedOut] - m[MoveLearnAbandoned] - m[MoveLostLearning]
 	owned := m[MoveOwnedKnown] + m[MoveLearnedOwned] -
-		m[MoveReleasedDrained] - m[MoveReleasedGate] - m[MoveLostOwned]
-	releasing := m[MoveReleasedDrained] + m[MoveReleasedGate] -
+		m[MoveReleasedDrained] - m[MoveReleasedGate] - m[MoveReleasedElsewhere] - m[MoveLostOwned]
+	releasing := m[MoveReleasedDrained] + m[MoveReleasedGate] + m[MoveReleasedElsewhere] -
 		m[MoveRestedEmpty] - m[MoveRestedWork] - m[MoveLostReleasing]
 	w.must(learning == one(state == StateLearning), "learning %d in state %v", learning, state)
 	w.must(owned == one(state == StateOwned), "owned %d in state %v", owned, state)
@@ -464,7 +497,7 @@ func play(t *testing.T, script []byte) *world {
 		if len(w.egress) > 0 {
 			e = w.egress[int(arg)%len(w.egress)]
 		}
-		switch what % 16 {
+		switch what % 18 {
 		case 0, 1, 2:
 			if p != nil {
 				p.arrive(1 + int(arg))
@@ -506,7 +539,12 @@ func play(t *testing.T, script []byte) *world {
 			}
 		case 11:
 			if p != nil {
-				p.masked, p.learned = false, false
+				if arg&0x80 != 0 && p.masked && p.outside&Screen == 0 { // while it is being released
+					require.NoError(t, w.s.Close(p.id, Screen))
+					p.outside |= Screen
+					w.round()
+				}
+				p.masked, p.taught, p.learned = false, false, false
 				p.softirq(p.device)
 				require.NoError(t, w.s.Lost(p.id))
 			}
@@ -522,6 +560,16 @@ func play(t *testing.T, script []byte) *world {
 			w.idle = !w.idle
 		case 15:
 			w.live(time.Duration(arg) * 100 * us)
+		case 16:
+			if p != nil {
+				p.away = arg&0x40 != 0
+				p.canLearn = p.canLearn || arg&0x80 != 0 // the lesson comes when all has changed
+			}
+		case 17:
+			if p != nil {
+				p.window = []int{0, 1, 50, portWindow, 2 * portWindow}[arg%5]
+				require.NoError(t, w.s.SetWindow(p.id, p.window))
+			}
 		}
 		w.check()
 		w.live(time.Duration(arg%8) * 10 * us)

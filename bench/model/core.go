@@ -55,7 +55,13 @@ func play(cost Costs, how Mechanism, pps float64, queues int) (float64, error) {
 	c := &core{cost: cost, how: how}
 	cfg := poller.Default()
 	cfg.Share.Limit = 100
-	cfg.Mode = poller.Poll // an owner takes receive while it still can: see calmNS
+	// An owner takes receive while it still can: see calmNS. Without one it is
+	// all the same whether the worker blocks or spins while nothing is there,
+	// because receive work outranks it.
+	cfg.Mode = poller.Interrupt
+	if how == Owned {
+		cfg.Mode = poller.Poll
+	}
 	rc := poller.ReceiverConfig{Quota: quota, Window: receiveRing}
 	if how == Off {
 		rc = poller.ReceiverConfig{Quota: poller.Unlimited}
@@ -218,6 +224,9 @@ func (q *queue) Learned() bool { return true }
 
 // Own implements poller.Owner.
 func (q *queue) Own() error { q.masked = true; return nil }
+
+// Competes implements poller.Owner: there is one CPU.
+func (q *queue) Competes() bool { return true }
 
 // Drive implements poller.Owner.
 func (q *queue) Drive() bool {
