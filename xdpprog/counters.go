@@ -8,16 +8,21 @@ const NumReasons = 5
 //
 // Every frame ends under exactly one of them:
 //
-//	Seen = Redirected + Σ Passed + Σ Limited + Σ DroppedGate + DroppedTooLong + DroppedNoCredit
+//	Seen = Redirected + Σ Passed + Σ Limited + Σ DroppedGate + DroppedTooLong + DroppedNoCredit + Lessons
 //
 // which [Counters.Sum] computes. A snapshot taken while frames arrive is not one instant: there Seen may exceed Sum by the frames that
 // arrived meanwhile, and is never below it.
 type Counters struct {
 	// Seen is every frame the program was run for.
 	Seen uint64
+	// SeenHere is how many of Seen were handled on the worker's CPU ([Door.SetCPU]), SeenDriven how many of these while the worker
+	// was inside a receive poll of its own ([Door.SetDriving]). They say where the receive work is done, not how a frame ended.
+	SeenHere, SeenDriven uint64
 	// Redirected went to the queue's AF_XDP socket. What the socket could not take (ring full, no Fill frame) is counted by the
 	// kernel in the socket's XDP_STATISTICS.
 	Redirected uint64
+	// Lessons went to the worker's UDP socket instead ([Door.Teach]), whole. What becomes of them is the worker's to count.
+	Lessons uint64
 	// DroppedTooLong were longer than PortConfig.MaxLen.
 	DroppedTooLong uint64
 	// DroppedNoCredit were refused because the queue's credits were spent.
@@ -32,7 +37,7 @@ type Counters struct {
 
 // Sum returns how many frames are accounted for: Seen, once traffic has stopped.
 func (c *Counters) Sum() uint64 {
-	sum := c.Redirected + c.DroppedTooLong + c.DroppedNoCredit
+	sum := c.Redirected + c.Lessons + c.DroppedTooLong + c.DroppedNoCredit
 	for _, n := range c.DroppedGate {
 		sum += n
 	}
@@ -45,7 +50,10 @@ func (c *Counters) Sum() uint64 {
 // Add adds o to c, field by field.
 func (c *Counters) Add(o *Counters) {
 	c.Seen += o.Seen
+	c.SeenHere += o.SeenHere
+	c.SeenDriven += o.SeenDriven
 	c.Redirected += o.Redirected
+	c.Lessons += o.Lessons
 	c.DroppedTooLong += o.DroppedTooLong
 	c.DroppedNoCredit += o.DroppedNoCredit
 	for i := range c.DroppedGate {

@@ -9,14 +9,18 @@
 //	│    kernel?                 │                                           │ class's  │ full
 //	└─────────────┬──────────────┘            ┌────── no socket ────────────▶│ limit    ├──────▶ dropped
 //	              │ no: to be forwarded       │                              └──────────┘        Limited[class]
+//	┌─────────────▼──────────────┐            │
+//	│ 2. is a lesson asked for?  ├────────────┼─ once per request ──────────▶ kernel (XDP_PASS), as a datagram to the worker: Lessons
+//	└─────────────┬──────────────┘            │
+//	              │ no                        │
 //	┌─────────────▼──────────────┐ gate       │
-//	│ 2. is the door open?       ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedGate[reason]
+//	│ 3. is the door open?       ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedGate[reason]
 //	│    MaxLen                  ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedTooLong
 //	│    SetGate, Grant          ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedNoCredit
 //	└─────────────┬──────────────┘ no credit  │
 //	              │ yes                       │
 //	┌─────────────▼──────────────┐            │
-//	│ 3. the queue's socket      ├────────────┘
+//	│ 4. the queue's socket      ├────────────┘
 //	└─────────────┬──────────────┘
 //	              ▼
 //	      AF_XDP socket (XDP_REDIRECT), Redirected
@@ -24,6 +28,9 @@
 // Every frame ends under exactly one counter ([Counters]). A [Port] is one interface with the program attached; a [Door] is one receive
 // queue's gate, credits and counters, in memory mapped from a BPF map: what a worker stores there is in force for the next frame, without
 // a system call. The door closes by itself: once the credits are spent, it lets nothing in, whether or not the worker is running.
+//
+// The door also tells where the receive work is done, on the worker's CPU or elsewhere, driven by the worker or not ([Door.Seen]), and
+// gives the worker's socket the NAPI it belongs to ([Door.Teach]).
 //
 // The program looks at the Ethernet header and the destination address only. Malformed IP packets are forwarded to the engine, which
 // drops them by reason; so is an IP frame too short to hold a destination. Tagged frames (802.1Q, 802.1ad) go to the kernel, whatever

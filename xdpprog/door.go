@@ -6,8 +6,8 @@ package xdpprog
 // A door starts without credit: until the first [Door.Grant] or [Door.SetUnlimited], frames to be forwarded are dropped and counted under
 // DroppedNoCredit. Frames for the kernel pass whatever the door says.
 //
-// SetGate, Grant and SetUnlimited belong to one goroutine, the queue's worker. Spent and Counters may be called by any. No method may
-// run while [Port.Close] does; afterwards the door is a private copy that nobody reads: counters keep their last values.
+// The methods that set something, Teach among them, belong to one goroutine, the queue's worker. Spent, Seen and Counters may be called
+// by any. No method may run while [Port.Close] does; afterwards the door is a private copy that nobody reads: counters keep their last values.
 type Door struct {
 	mem *doorMemory
 }
@@ -43,6 +43,7 @@ func (d *Door) SetUnlimited(on bool) {
 func (d *Door) Counters(c *Counters) {
 	m := d.mem
 	c.Redirected = m.redirected.Load()
+	c.Lessons = m.lessons.Load()
 	c.DroppedTooLong = m.droppedTooLong.Load()
 	c.DroppedNoCredit = m.droppedNoCredit.Load()
 	for i := range m.droppedGate {
@@ -53,5 +54,31 @@ func (d *Door) Counters(c *Counters) {
 		c.Limited[i] = m.limited[i].Load()
 	}
 	// The program counts a frame as seen first. Read last, Seen is never below the sum of the rest.
-	c.Seen = m.seen.Load()
+	c.Seen, c.SeenHere, c.SeenDriven = d.Seen()
+}
+
+// SetCPU tells the program on which CPU the worker runs, so that frames handled there count as SeenHere. A negative one, as at first, is
+// no CPU: none counts.
+func (d *Door) SetCPU(cpu int) {
+	d.mem.cpu.Store(uint32(max(cpu, -1) + 1))
+}
+
+// SetDriving brackets the worker's own receive polls: frames that are handled on its CPU between SetDriving(true) and SetDriving(false)
+// count as SeenDriven. It is one store, for every poll.
+func (d *Door) SetDriving(on bool) {
+	var v uint32
+	if on {
+		v = 1
+	}
+	d.mem.driving.Store(v)
+}
+
+// Seen returns how many frames the program was run for, how many of these on the worker's CPU, and how many of these while the worker
+// was driving: all ≥ here ≥ driven. Of the frames that all and here gained between two calls, here minus driven are receive work that
+// competes with the worker for its CPU.
+func (d *Door) Seen() (all, here, driven uint64) {
+	// The program counts in the opposite order.
+	driven = d.mem.seenDriven.Load()
+	here = d.mem.seenHere.Load()
+	return d.mem.seen.Load(), here, driven
 }

@@ -76,6 +76,17 @@ func TestDoorHalvesAreApart(t *testing.T) {
 	require.True(t, ok)
 	require.EqualValues(t, 128, spent.Offset)
 	require.Zero(t, door.Size()%128)
+	// What is read or written for nearly every frame: one cache line on each side.
+	for _, name := range []string{"granted", "gate", "unlimited", "teach", "cpu", "driving"} {
+		f, ok := door.FieldByName(name)
+		require.True(t, ok, name)
+		require.Less(t, f.Offset, uintptr(64), name)
+	}
+	for _, name := range []string{"spent", "seen", "seenHere", "seenDriven", "redirected", "droppedNoCredit"} {
+		f, ok := door.FieldByName(name)
+		require.True(t, ok, name)
+		require.Less(t, f.Offset, spent.Offset+64, name)
+	}
 	require.Zero(t, reflect.TypeOf(bucketMemory{}).Size()%64)
 }
 

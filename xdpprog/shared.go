@@ -11,18 +11,27 @@ type doorMemory struct {
 	granted   atomic.Uint64
 	gate      atomic.Uint32
 	unlimited atomic.Uint32
-	_         [112]byte
+	teach     atomic.Uint32 // number of the request << 16 | UDP port
+	cpu       atomic.Uint32 // the worker's CPU + 1
+	driving   atomic.Uint32
+	_         [100]byte
 
 	// Written by the program on the CPU that runs the queue's NAPI, read by anyone.
 	spent           atomic.Uint64
 	seen            atomic.Uint64
+	seenHere        atomic.Uint64
+	seenDriven      atomic.Uint64
 	redirected      atomic.Uint64
 	droppedNoCredit atomic.Uint64
 	droppedTooLong  atomic.Uint64
+	lessons         atomic.Uint64
 	droppedGate     [NumReasons]atomic.Uint64
 	passed          [NumClasses]atomic.Uint64
 	limited         [NumClasses]atomic.Uint64
-	_               [48]byte
+	taught          atomic.Uint32       // the last value of teach that was answered
+	lessonLen       uint16              // as lessonHead
+	lessonHead      [LessonHeadLen]byte // written before the lesson's datagram is sent up; its arrival is what orders the two
+	_               [104]byte
 }
 
 // bucketMemory is struct bucket: a class's rate limit.

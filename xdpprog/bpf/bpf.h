@@ -21,6 +21,8 @@ typedef _Bool bool;
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 
 enum xdp_action { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
@@ -53,6 +55,7 @@ struct __sk_buff {
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static __u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
+static __u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_skb_load_bytes)(const void *skb, __u32 offset, void *to, __u32 len) = (void *)26;
 static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 flags) = (void *)51;
 static __u64 (*const bpf_xdp_get_buff_len)(struct xdp_md *ctx) = (void *)188;

@@ -3,10 +3,11 @@
  * The receive program: the door of a port. For every frame, cheapest first:
  *
  *   1. it belongs to the kernel           XDP_PASS through its class's rate limit, else XDP_DROP    passed[class], limited[class]
- *   2. the gate is closed                 XDP_DROP                                                  dropped_gate[lowest reason]
+ *   2. the worker asked for a lesson      XDP_PASS as a datagram to the worker, once per request    lessons
+ *   3. the gate is closed                 XDP_DROP                                                  dropped_gate[lowest reason]
  *      longer than a packet buffer        XDP_DROP                                                  dropped_too_long
  *      no credit is left                  XDP_DROP                                                  dropped_no_credit
- *   3. the queue's AF_XDP socket          XDP_REDIRECT                                              redirected
+ *   4. the queue's AF_XDP socket          XDP_REDIRECT                                              redirected
  *      there is none                      as 1, class no_socket
  *
  * It reads the Ethernet header and the destination address, no more. Whether the IP header makes sense is the engine's business: it
@@ -32,6 +33,13 @@ enum class {
 
 #define NUM_REASONS 5
 
+/* Bytes of a frame that a lesson overwrites: Ethernet, IPv4 and UDP headers. What follows them becomes the datagram's payload. */
+#define LESSON_HEAD 42
+
+/* Bytes of the frames a lesson is made of. A datagram always has a payload; the worker has a buffer for the longest. */
+#define LESSON_MIN 44
+#define LESSON_MAX 2048
+
 /*
  * One queue's gate, credits and counters, shared with its worker through mmap. Two halves with one writer each, 128 bytes apart because
  * x86's prefetcher fetches cache lines in pairs. The program's half needs no atomic operation: a queue is served by its NAPI, which
@@ -42,18 +50,27 @@ struct door {
 	__u64 granted;   /* credits ever granted */
 	__u32 gate;      /* reason bits; 0 is open */
 	__u32 unlimited; /* not 0: ask for no credit */
-	__u8 pad0[112];
+	__u32 teach;     /* number of the request << 16 | UDP port that the lesson is for; port 0 asks for none */
+	__u32 cpu;       /* the worker's CPU + 1; 0 is no CPU */
+	__u32 driving;   /* not 0: the worker is inside a receive poll of its own */
+	__u8 pad0[100];
 
-	/* Written by the program. */
+	/* Written by the program. First what most frames touch. */
 	__u64 spent; /* credits ever spent */
 	__u64 seen;
+	__u64 seen_here;   /* of these, on the worker's CPU */
+	__u64 seen_driven; /* of these, while the worker was driving */
 	__u64 redirected;
 	__u64 dropped_no_credit;
 	__u64 dropped_too_long;
+	__u64 lessons;
 	__u64 dropped_gate[NUM_REASONS];
 	__u64 passed[NUM_CLASSES];
 	__u64 limited[NUM_CLASSES];
-	__u8 pad1[48];
+	__u32 taught; /* the last value of teach that was answered */
+	__u16 lesson_len; /* bytes of the last lesson's frame */
+	__u16 lesson_head[LESSON_HEAD / 2]; /* its first bytes as they were */
+	__u8 pad1[104];
 };
 
 /*
@@ -218,6 +235,11 @@ static __always_inline __u16 load16(const __u8 *p)
 	return *(const __u16 *)p;
 }
 
+static __always_inline void store16(__u8 *p, __u16 v)
+{
+	*(__u16 *)p = v;
+}
+
 static __always_inline __u32 load32(const __u8 *p)
 {
 	return *(const __u32 *)p;
@@ -330,9 +352,61 @@ static __always_inline __u32 classify_short(struct xdp_md *ctx, const struct por
 	return classify(port, copy.frame, len);
 }
 
+/*
+ * teach answers a request: it turns a frame to be forwarded into a datagram 0.0.0.0:0 -> 255.255.255.255:port, which the kernel gives to
+ * the worker's socket. That socket thereby learns which NAPI serves the queue. Nothing is lost: the datagram's payload is the frame from
+ * byte 42, and the bytes before are kept in the door. MAC addresses stay, because the frame is for this port's already. The sender may
+ * have left the frame's checksum to be completed; the kernel does not look at it, because this datagram has none.
+ *
+ * The UDP checksum is 0 and the IPv4 one is the sum of 0x4500, the length, 0x0111 (TTL 1, UDP), and 0xffff twice, which add nothing.
+ * TTL 1: whatever goes wrong, it leaves the host by no other port.
+ */
+static __always_inline bool teach(struct xdp_md *ctx, const struct port *port, struct door *door, __u32 request)
+{
+	__u8 *frame = (__u8 *)(long)ctx->data;
+	const __u8 *end = (const __u8 *)(long)ctx->data_end;
+	__u32 taught = READ_ONCE(door->taught);
+	__u32 max_len = READ_ONCE(port->max_len);
+	__u64 len = bpf_xdp_get_buff_len(ctx);
+
+	if (request == taught || frame + LESSON_HEAD > end || len < LESSON_MIN || len > LESSON_MAX || (max_len && len > max_len))
+		return false;
+	if (!shared_writers)
+		door->taught = request;
+	else if (__sync_val_compare_and_swap(&door->taught, taught, request) != taught)
+		return false; /* another CPU has just answered it */
+
+	door->lesson_len = len;
+	for (int i = 0; i < LESSON_HEAD / 2; i++)
+		door->lesson_head[i] = load16(frame + 2 * i);
+
+	store16(frame + 12, htons(ETH_P_IP));
+	store16(frame + 14, htons(0x4500));
+	store16(frame + 16, htons((__u16)(len - ETH_HLEN)));
+	store16(frame + 18, 0);
+	store16(frame + 20, 0);
+	store16(frame + 22, htons(0x0100 | IPPROTO_UDP));
+	store16(frame + 24, htons((__u16)~(0x4500 + 0x0100 + IPPROTO_UDP + len - ETH_HLEN)));
+	store16(frame + 26, 0);
+	store16(frame + 28, 0);
+	store16(frame + 30, 0xffff);
+	store16(frame + 32, 0xffff);
+	store16(frame + 34, 0);
+	store16(frame + 36, htons((__u16)request));
+	store16(frame + 38, htons((__u16)(len - ETH_HLEN - 20)));
+	store16(frame + 40, 0);
+	count(&door->lessons);
+	return true;
+}
+
 static __always_inline int forward(struct xdp_md *ctx, struct port *port, struct door *door, __u32 queue)
 {
+	__u32 request = READ_ONCE(door->teach);
 	__u32 gate = READ_ONCE(door->gate);
+
+	/* Before gate and credits: a worker that owns nothing yet must learn while its door is shut, too. */
+	if (unlikely((__u16)request) && teach(ctx, port, door, request))
+		return XDP_PASS;
 
 	if (gate) {
 		__u32 reason = 0;
@@ -392,6 +466,11 @@ static __always_inline int receive(struct xdp_md *ctx, const bool ask_for_tag)
 	if (!door)
 		return beyond_doors(port);
 	count(&door->seen);
+	if (bpf_get_smp_processor_id() + 1 == READ_ONCE(door->cpu)) {
+		count(&door->seen_here);
+		if (READ_ONCE(door->driving))
+			count(&door->seen_driven);
+	}
 
 	if (frame + HEAD <= end)
 		class = classify(port, frame, HEAD);
