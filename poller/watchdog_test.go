@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ func TestWatchdogSeesReceiveWithoutDelivery(t *testing.T) {
 	}
 	window()
 	require.True(t, r.Livelock())
+	require.True(t, r.Counters().LivelockNow)
 	window()
 	require.EqualValues(t, 1, r.Counters().LivelockEpisodes, "one episode is told once")
 	require.GreaterOrEqual(t, r.Counters().LivelockWindows, uint64(2))
@@ -27,6 +29,29 @@ func TestWatchdogSeesReceiveWithoutDelivery(t *testing.T) {
 	window()
 	window()
 	require.False(t, r.Livelock())
+	require.False(t, r.Counters().LivelockNow)
+}
+
+// What is seen must not be said for longer than it lasts, though nothing more
+// happens.
+func TestWatchdogSeesTheEndOfWhatItSaw(t *testing.T) {
+	r := newRig(t, nil)
+	out := &box{name: "out"}
+	src := &ring{name: "in", waiting: 1 << 30, sink: out}
+	r.receive(src, ReceiverConfig{})
+	r.transmit(out)
+	for !r.Livelock() {
+		r.step(10 * ms)
+	}
+	begun := r.now
+	src.waiting, out.rate = 1, 1<<30
+	next := r.step(us)
+	require.Equal(t, Next{Block, begun + int64(time.Second)}, next)
+	require.True(t, r.Livelock(), "not before the window is over")
+	r.wake(time.Duration(next.UntilNS - r.now))
+	require.Equal(t, Next{Block, math.MaxInt64}, r.step(us))
+	require.False(t, r.Livelock())
+	require.EqualValues(t, 1, r.Counters().LivelockWindows)
 }
 
 func TestWatchdogIsQuietWhenEverythingIsDroppedByRule(t *testing.T) {
