@@ -125,6 +125,14 @@ type Rings struct {
 	Backlog int
 }
 
+// fillMin is the lower bound of the Fill depth in force.
+func (r Rings) fillMin(d EarlyDiscard) int {
+	if r.FillMin == 0 || d == DiscardOff {
+		return r.FillDepth
+	}
+	return r.FillMin
+}
+
 // UMEMConfig sizes the packet memory of each worker.
 type UMEMConfig struct {
 	// NumFrames is the number of frames; 0 takes what the rings of all ports can hold at once.
@@ -144,6 +152,8 @@ type Config struct {
 	Ownership    Ownership
 	UMEM         UMEMConfig
 	Rings        Rings
+	// RunDir is where the journal of what was changed on the host is kept, so that a crash can be undone at the next start; empty keeps none.
+	RunDir string
 	// AcceptBypass forwards although kernel rules (nftables, tc, xfrm) that would apply to the traffic are bypassed.
 	AcceptBypass bool
 }

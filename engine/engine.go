@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/engine/fib"
 	"weir/internal/host"
+	"weir/internal/napi"
 	"weir/poller"
 	"weir/queues"
 	"weir/xdpprog"
@@ -36,6 +38,10 @@ type Engine struct {
 	closed   bool
 	warnings []string
 
+	guard    *guard
+	livelock atomic.Pointer[Livelock]
+	events   chan string
+
 	stop    context.CancelFunc
 	watcher sync.WaitGroup
 	failed  chan error
@@ -44,7 +50,8 @@ type Engine struct {
 // Start checks the ports, attaches the programs, opens the sockets and starts the workers, all in the current network namespace. When
 // it returns an error, nothing is left behind. When it returns an Engine, a packet that arrives is forwarded.
 func Start(ctx context.Context, c Config) (_ *Engine, err error) {
-	e := &Engine{config: c, failed: make(chan error, 1)}
+	e := &Engine{config: c, failed: make(chan error, 1), events: make(chan string, maxEvents)}
+	e.livelock.Store(&Livelock{})
 	defer func() {
 		if err != nil {
 			_ = e.Close() // the first error is the one that says what is wrong
@@ -64,6 +71,9 @@ func Start(ctx context.Context, c Config) (_ *Engine, err error) {
 		return nil, err
 	}
 	if err := e.openWorkers(); err != nil {
+		return nil, err
+	}
+	if err := e.openGuard(); err != nil {
 		return nil, err
 	}
 	if err := e.startWorkers(); err != nil {
@@ -220,6 +230,11 @@ func (e *Engine) openWorkers() error {
 	return nil
 }
 
+// ownership says whether receive work is to be owned at all.
+func (e *Engine) ownership() bool {
+	return e.config.Ownership != OwnershipOff && e.config.Poller.Mode != poller.Interrupt
+}
+
 // openWorker opens a worker's sockets on every port. The worker is returned even with an error, so that it can be closed.
 func (e *Engine) openWorker(id, cpu int) (*worker, error) {
 	w := newWorker(id, cpu, len(e.ports), e.table)
@@ -236,6 +251,13 @@ func (e *Engine) openWorker(id, cpu int) (*worker, error) {
 		return w, err
 	}
 	w.sched = sched
+	if e.ownership() {
+		client, err := napi.Dial()
+		if err != nil {
+			return w, err
+		}
+		w.masker = client
+	}
 	for _, p := range e.ports {
 		if err := e.openQueues(w, p); err != nil {
 			return w, err
@@ -306,16 +328,22 @@ func (w *worker) addSource(p *port, sock *queues.Socket, umem *queues.UMEM, door
 	s := &source{
 		worker: w, port: p.index, sock: sock, umem: umem, door: door,
 		partial: p.partialChecksums(), discard: c.EarlyDiscard == DiscardXDP, counters: newCounters(numSourceCounters),
+		fill: newFillDepth(c.Rings.fillMin(c.EarlyDiscard), c.Rings.FillDepth), maxFrame: c.UMEM.maxFrame(),
 	}
 	s.door.SetUnlimited(!s.discard)
+	s.door.SetCPU(w.cpu)
 	s.slot = w.driver.watch(sock.FD())
-	id, err := w.sched.AddReceiver(fmt.Sprintf("%s/%d", p.config.Name, sock.Queue()), s, poller.ReceiverConfig{
-		Quota: p.config.Quota, Window: max(1, c.Rings.FillDepth-inTransit),
-	})
+	rc := poller.ReceiverConfig{Quota: p.config.Quota, Window: s.window()}
+	if w.masker != nil {
+		s.owner = newOwner(s, w.masker, c.Ownership, c.Poller.Share)
+		rc.Owner = s.owner
+	}
+	id, err := w.sched.AddReceiver(fmt.Sprintf("%s/%d", p.config.Name, sock.Queue()), s, rc)
 	if err != nil {
 		return err
 	}
 	s.id = id
+	s.setFill()
 	w.sources = append(w.sources, s)
 	return nil
 }
@@ -343,6 +371,7 @@ func (e *Engine) startWorkers() error {
 
 // follow keeps the doors current, and turns the end of a worker into a failure of the engine.
 func (e *Engine) follow(ctx context.Context) {
+	e.watcher.Go(func() { e.guard.run(ctx) })
 	e.watcher.Go(func() {
 		for {
 			select {
@@ -364,6 +393,19 @@ func (e *Engine) follow(ctx context.Context) {
 				e.fail(err)
 			}
 		})
+	}
+}
+
+// maxEvents is how many events wait for whoever reads Events; more are dropped, the counters have them all.
+const maxEvents = 64
+
+// Events delivers what happens while packets flow and is worth a line in a log. Nobody has to read it.
+func (e *Engine) Events() <-chan string { return e.events }
+
+func (e *Engine) notice(format string, args ...any) {
+	select {
+	case e.events <- fmt.Sprintf(format, args...):
+	default:
 	}
 }
 
@@ -402,14 +444,14 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.closed = true
-	var err error
+	if e.stop != nil {
+		e.stop() // the guard first of all, so that it takes nothing back
+	}
+	err := e.disown()
 	for _, p := range e.ports {
 		err = errors.Join(err, p.detach())
 	}
 	e.drain()
-	if e.stop != nil {
-		e.stop()
-	}
 	for _, w := range e.workers {
 		if !w.driver.end() {
 			// Its sockets and memory are in use; the end of the process releases them.
@@ -422,9 +464,35 @@ func (e *Engine) Close() error {
 	}
 	for _, w := range e.workers {
 		err = errors.Join(err, w.groups.close(), w.driver.close())
+		if w.masker != nil {
+			err = errors.Join(err, w.masker.Close())
+		}
+	}
+	if e.guard != nil {
+		err = errors.Join(err, e.guard.close())
 	}
 	if e.table != nil {
 		err = errors.Join(err, e.table.Close())
+	}
+	return err
+}
+
+// disown gives receive work back to the kernel while the workers still run; those that do not answer keep theirs until the flush timeout.
+func (e *Engine) disown() error {
+	var err error
+	for _, w := range e.workers {
+		give := func() {
+			for _, s := range w.sources {
+				if s.owner != nil {
+					err = errors.Join(err, s.owner.close(), w.sched.Lost(s.id))
+				}
+			}
+		}
+		if !w.driver.running {
+			give()
+		} else {
+			w.driver.call(give)
+		}
 	}
 	return err
 }

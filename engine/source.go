@@ -8,8 +8,10 @@ import (
 
 // Counters of a source beyond its drops, which are counted under their Reason; index forwarded counts packets handed to an egress.
 const (
-	sourceReceived    = int(numReasons) + iota // frames taken from the RX ring
-	numSourceCounters = int(numReasons) + 1
+	sourceReceived    = int(numReasons) + iota // frames taken from the RX ring, and lessons that came back
+	sourceLessons                              // of these, lessons
+	sourceFillDepth                            // frames lent for receiving; no counter: it rises and falls
+	numSourceCounters = int(numReasons) + 3
 )
 
 // source is one receive queue of one port: its AF_XDP socket and its door. It belongs to its worker's thread.
@@ -26,7 +28,12 @@ type source struct {
 	// discard says that packets are refused by the door; otherwise it stays open and the ring behind it fills.
 	discard bool
 	granted uint64
-	touched byte // keeps the compiler from leaving the touching out; nobody reads it
+	fill    fillDepth
+	refused uint64 // packets the door had refused for want of credit at the end of the last turn
+	owner   *owner // nil when its receive work cannot be owned
+	// maxFrame is the longest frame a frame of the UMEM takes.
+	maxFrame int
+	touched  byte // keeps the compiler from leaving the touching out; nobody reads it
 	counters
 }
 
@@ -34,24 +41,74 @@ type source struct {
 // its poll ends, at most one NAPI budget later. So many frames are kept back from the credits.
 const inTransit = 64
 
-// Receive takes up to max packets from the RX ring and runs each to its end: an egress or a drop. Then it gives the kernel frames to
-// receive into. Packets that arrive meanwhile wait for the next turn, or a turn without a quota would never end under overload.
-func (s *source) Receive(max int) (taken int, more bool) {
-	max = min(max, s.sock.Pending())
-	for taken < max {
-		batch := s.worker.batch[:min(max-taken, len(s.worker.batch))]
+// Receive takes up to limit packets from the RX ring and runs each to its end: an egress or a drop. Then it gives the kernel frames to
+// receive into. Packets that arrive meanwhile wait for the next turn, or a turn without a quota would never end under overload. While
+// receive work is owned it polls the device first, and a full turn means that the device may have more.
+func (s *source) Receive(limit int) (taken int, more bool) {
+	owned := s.owner != nil && s.owner.owned
+	if owned {
+		s.owner.drive(limit)
+	}
+	for left := min(limit, s.sock.Pending()); left > 0; {
+		batch := s.worker.batch[:min(left, len(s.worker.batch))]
 		n := s.sock.Receive(batch)
 		s.forwardBatch(batch[:n])
 		taken += n
-		if n < len(batch) {
-			break
-		}
+		left -= len(batch)
+	}
+	waiting := s.sock.Pending()
+	if taken > 0 {
+		s.adaptFill(limit, waiting)
 	}
 	s.sock.Refill()
 	if taken == 0 {
 		s.grant()
 	}
-	return taken, s.sock.Pending() > 0
+	return taken, waiting > 0 || owned && taken == limit
+}
+
+// adaptFill lets the Fill depth follow the load, and the credits with it.
+func (s *source) adaptFill(limit, waiting int) {
+	lent, refused := s.sock.FillLen(), s.door.NoCredit()
+	starved := refused != s.refused || lent == waiting
+	s.refused = refused
+	if s.fill.note(starved, limit, waiting, lent) {
+		s.setFill()
+	}
+}
+
+// setFill puts the Fill depth in force.
+func (s *source) setFill() {
+	s.sock.SetFillDepth(s.fill.now)
+	s.live[sourceFillDepth] = uint64(s.fill.now)
+	_ = s.worker.sched.SetWindow(s.id, s.window()) // refuses only sources that it does not know
+}
+
+// window is how many packets may be past the door and not yet taken.
+func (s *source) window() int { return max(1, s.fill.now-inTransit) }
+
+// forwardCopy is forwardLesson for a frame outside the UMEM; on the worker's thread.
+func (s *source) forwardCopy(frame []byte) {
+	addr, ok := s.umem.Alloc()
+	if !ok {
+		s.live[sourceLessons]++
+		s.live[sourceReceived]++
+		s.live[DropNoFrame]++
+		return
+	}
+	d := queues.Desc{Addr: addr, Len: uint32(len(frame))}
+	copy(s.umem.Data(d), frame)
+	s.forwardLesson(d)
+}
+
+// forwardLesson runs a packet to its end that came back as a lesson, outside the source's turns.
+func (s *source) forwardLesson(d queues.Desc) {
+	s.live[sourceLessons]++
+	one := [1]queues.Desc{d}
+	s.forwardBatch(one[:])
+	for _, e := range s.worker.egresses {
+		e.Kick() // what is left pending, the next round sees
+	}
 }
 
 // forwardBatch decides on each packet of the batch and hands its frame to an egress or back to the free frames.
@@ -152,8 +209,9 @@ func (s *source) grant() {
 	if !s.discard {
 		return
 	}
-	// Refused descriptors are lost as well: the scheduler never hears of them.
-	spent, seen := s.door.Spent(), s.live[sourceReceived]-s.live[DropBadDescriptor]+uint64(s.sock.Pending())
+	// Refused descriptors are lost as well: the scheduler never hears of them. Lessons come back without having spent a credit.
+	spent := s.door.Spent()
+	seen := s.live[sourceReceived] - s.live[sourceLessons] - s.live[DropBadDescriptor] + uint64(s.sock.Pending())
 	lost := uint64(0)
 	if spent > seen {
 		lost = spent - seen

@@ -20,6 +20,9 @@ type Stats struct {
 	Ports   []PortStats   `json:"ports"`
 	Workers []WorkerStats `json:"workers"`
 	Tables  fib.Stats     `json:"tables"`
+	// Ownership is the receive work of each queue.
+	Ownership []OwnershipStats `json:"ownership"`
+	Livelock  Livelock         `json:"livelock"`
 	// Strays are routes whose egress is no port, at most maxStrays of them; packets for them are dropped as egress_not_a_port.
 	Strays []string `json:"strays,omitempty"`
 	// Warnings are what was found at the start.
@@ -114,6 +117,12 @@ func (e *Engine) Stats() (Stats, error) {
 		st.Ports = append(st.Ports, ps)
 		st.Totals.add(ps)
 	}
+	for _, w := range e.workers {
+		for _, s := range w.sources {
+			st.Ownership = append(st.Ownership, s.ownership(e.ports[s.port]))
+		}
+	}
+	st.Livelock = *e.livelock.Load()
 	st.Totals.balance()
 	return st, nil
 }
@@ -190,14 +199,17 @@ func (e *Engine) portStats(p *port, snapshot *fib.Snapshot) (PortStats, error) {
 	}
 	ps.drop("device_rx", deviceRX)
 	ps.Offered = door.Seen + deviceRX
+	lessons := door.Lessons
 	for _, w := range e.workers {
 		for _, s := range w.sources {
 			if s.port == p.index {
 				ps.addSource(s)
+				lessons -= min(lessons, s.read(sourceLessons))
 			}
 		}
 		ps.addEgress(w.egresses[p.index])
 	}
+	ps.drop("lesson_lost", lessons)
 	deviceTX := min(ps.Completed, device.TxDropped-p.before.TxDropped)
 	ps.drop("device_tx", deviceTX)
 	ps.Delivered = ps.Completed - deviceTX

@@ -37,6 +37,7 @@ type worker struct {
 	// egresses is indexed by port; every worker can transmit on every port.
 	egresses []*egress
 	groups   umemGroups
+	masker   masker // of this worker's thread; nil when no receive work can be owned
 	batch    [batchSize]queues.Desc
 	asks     [maxAsks]fib.Request
 	numAsks  int

@@ -39,6 +39,9 @@ func (d *Door) SetUnlimited(on bool) {
 	d.mem.unlimited.Store(v)
 }
 
+// NoCredit returns how many frames were dropped because no credit was left.
+func (d *Door) NoCredit() uint64 { return d.mem.droppedNoCredit.Load() }
+
 // Counters stores the queue's counters in c.
 func (d *Door) Counters(c *Counters) {
 	m := d.mem

@@ -1,0 +1,319 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/napi"
+	"weir/poller"
+	"weir/queues"
+)
+
+const (
+	// flushTimeout is how long the kernel leaves an owned NAPI to a worker that does not come; then it polls by itself. It must exceed the
+	// worker's longest sleep with the NAPI masked (a period of the CPU share, or RetryMax of the poller), or receive work is lost to the
+	// timer. After a kill -9 it is the longest a packet may wait in a device that nobody polls.
+	flushTimeout = 20 * time.Millisecond
+	// deferHardIRQs is how many polls in a row may find nothing before the kernel unmasks. One is enough: each poll of ours sets it anew.
+	deferHardIRQs = 1
+	// maxLessons is how many lessons may come to nothing, one hold-off of the poller's included, before the next means is tried.
+	maxLessons = 5
+	// lookAt is how many frames it takes to tell where receive work runs.
+	lookAt = 64
+	// lessonHead is how many bytes of a frame the door keeps for us while the rest comes back as a datagram.
+	lessonHead = 42
+	// Budgets of one poll: less than minBudget is all system call and no work; maxBudget is twice what drivers are used to.
+	minBudget, maxBudget = 4, 128
+)
+
+// handle drives one NAPI from the calling thread: a napi.Socket or a napi.Uring.
+type handle interface {
+	Drive() error
+	SetPrefer(on bool) error
+	Close() error
+}
+
+// masker sets how long a NAPI stays masked; a napi.Client.
+type masker interface {
+	SetMasking(id int, deferHardIRQs uint32, groFlush time.Duration) error
+	Close() error
+}
+
+// owner is the receive work of one source and the means to run it on the worker's thread only:
+//
+//	Learn, Learned   the door sends a packet back to us as a datagram, and its socket knows the NAPI from then on
+//	Own              mask: defer + flush timeout long, prefer on
+//	drive            one call polls the NAPI, at most twice the budget
+//	Release          unmask: what was there before, prefer off; the poller then drives once more
+//
+// The worker's thread runs it. The guard (guard.go) may step in from another while the worker does not get the CPU; mu is between the two
+// and is taken at own and release, never per turn.
+type owner struct {
+	source *source
+	masker masker
+	asked  Ownership
+	cpu    int
+	flush  time.Duration
+
+	mu      sync.Mutex
+	means   Ownership    // in force or tried next: socket, io_uring; kthread or off when the worker cannot drive
+	sock    *napi.Socket // the handle of means socket
+	handle  handle       // sock or a *napi.Uring; nil when there is none
+	napi    napi.NAPI    // as the guard saw it last; ID 0 is unknown
+	before  napi.Settings
+	seen    napi.Settings // at the guard's last look
+	thread  kernelThread  // likewise
+	learned bool
+	owned   bool
+	rescued bool // the guard has masked it for a worker that was starved
+
+	lessons int // lessons asked for since the last success
+	budget  int // of the handle; 0 is not set yet
+	lastErr error
+
+	// Where receive work runs while nobody owns it, from the door's counters.
+	markAll, markHere uint64
+	here              bool
+	// moves counts owns and releases, so that the guard can tell that what it reads is changing.
+	moves atomic.Uint64
+	// away is set by the guard, on the worker's thread: what it sees of the NAPI's thread, or a look at where receive work would run.
+	away bool
+
+	count ownerCounters
+}
+
+// ownerCounters are written by the worker's thread and by the guard.
+type ownerCounters struct {
+	driven, failed, rescued, retaken, voided atomic.Uint64
+}
+
+func newOwner(s *source, m masker, asked Ownership, share poller.Share) *owner {
+	o := &owner{source: s, masker: m, asked: asked, cpu: s.worker.cpu, means: asked, flush: max(flushTimeout, 2*share.Period)}
+	if asked == OwnershipAuto {
+		o.means = OwnershipSocket
+	}
+	return o
+}
+
+// Learn asks the door for a lesson, or takes the means that needs none.
+func (o *owner) Learn() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.means == OwnershipSocket && o.lessons >= maxLessons && o.asked == OwnershipAuto {
+		o.means = OwnershipUring
+	}
+	o.lessons++
+	switch {
+	case o.means == OwnershipSocket && o.sock != nil:
+		o.source.door.Teach(o.sock.Port())
+	case o.means == OwnershipUring && o.napi.ID != 0 && !o.learned:
+		ring, err := napi.OpenUring(o.napi.ID)
+		if err != nil {
+			_ = o.fail(err)
+			if o.asked == OwnershipAuto {
+				o.means = OwnershipKthread // the guard sees to it
+			}
+			return
+		}
+		o.handle, o.learned, o.budget = ring, true, 0
+	}
+}
+
+// Learned takes a lesson that has come back: its packet goes the way of all packets, and the socket knows the NAPI.
+func (o *owner) Learned() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.learned || o.sock == nil || o.means != OwnershipSocket {
+		return o.learned
+	}
+	s := o.source
+	addr, ok := s.umem.Alloc()
+	if !ok {
+		return false // the lesson waits in its socket
+	}
+	d := queues.Desc{Addr: addr, Len: uint32(s.maxFrame)}
+	n, ok, err := o.sock.ReadLesson(s.umem.Data(d)[lessonHead:])
+	if !ok {
+		s.umem.Free(addr)
+		if err != nil {
+			_ = o.fail(err)
+		}
+		return false
+	}
+	head := s.door.LessonHead()
+	copy(s.umem.Data(d), head[:])
+	d.Len = uint32(lessonHead + n)
+	s.forwardLesson(d)
+	if err != nil {
+		_ = o.fail(err)
+		return false
+	}
+	o.taught()
+	return true
+}
+
+// taught takes a socket that knows the NAPI as the handle; under mu.
+func (o *owner) taught() { o.handle, o.learned, o.lessons, o.budget = o.sock, true, 0, 0 }
+
+// Own masks the NAPI.
+func (o *owner) Own() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.mask(); err != nil {
+		return err
+	}
+	o.owned, o.rescued = true, false
+	o.moves.Add(1)
+	return nil
+}
+
+// mask makes the next poll of the handle leave the NAPI masked; under mu, by the worker or the guard.
+func (o *owner) mask() error {
+	if o.handle == nil || o.napi.ID == 0 {
+		return o.fail(errNoHandle)
+	}
+	if err := o.masker.SetMasking(o.napi.ID, deferHardIRQs, o.flush); err != nil {
+		o.learned = false
+		return o.fail(err)
+	}
+	if err := o.handle.SetPrefer(true); err != nil {
+		return o.fail(errors.Join(err, o.unmask()))
+	}
+	return nil
+}
+
+// unmask puts back what was there before; the poll that must follow is the caller's.
+func (o *owner) unmask() error {
+	return errors.Join(o.handle.SetPrefer(false), o.masker.SetMasking(o.napi.ID, o.before.DeferHardIRQs, o.before.GROFlush))
+}
+
+// errNoHandle says that the NAPI vanished between two looks.
+var errNoHandle = errors.New("own receive work: the NAPI is not known any more")
+
+// Drive polls the NAPI once. The worker learns from its ring what that brought.
+func (o *owner) Drive() bool {
+	o.source.door.SetDriving(true)
+	err := o.handle.Drive()
+	o.source.door.SetDriving(false)
+	o.count.driven.Add(1)
+	if err != nil {
+		o.mu.Lock()
+		_ = o.fail(err) // the guard sees that nothing is driven, and starts again
+		o.mu.Unlock()
+	}
+	return o.source.sock.Pending() > 0
+}
+
+// drive polls the NAPI for a turn of at most limit packets.
+func (o *owner) drive(limit int) {
+	if o.means == OwnershipSocket {
+		if budget := budgetFor(limit); budget != o.budget {
+			o.setBudget(budget)
+		}
+	}
+	o.Drive()
+}
+
+// setBudget asks for another budget; refused, the one in force stays, and is not asked for again.
+func (o *owner) setBudget(budget int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.budget = budget
+	if granted, err := o.sock.SetBudget(budget); err != nil {
+		_ = o.fail(err)
+	} else if granted != budget {
+		_ = o.fail(fmt.Errorf("busy poll budget: asked %d, granted %d", budget, granted))
+	}
+}
+
+// budgetFor is half a turn, because one call polls twice, in powers of two, so that a limit that moves with every turn does not cost a
+// system call each time.
+func budgetFor(limit int) int {
+	budget := minBudget
+	for budget < maxBudget && 2*budget < limit {
+		budget *= 2
+	}
+	return budget
+}
+
+// Release unmasks.
+func (o *owner) Release() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.look()
+	if err := o.unmask(); err != nil {
+		return o.fail(err)
+	}
+	o.owned = false
+	o.moves.Add(1)
+	return nil
+}
+
+// Competes says whether receive work that nobody owns runs on the worker's CPU. Owned, the guard knows whether it still would.
+func (o *owner) Competes() bool {
+	switch {
+	case o.means == OwnershipKthread || o.means == OwnershipOff:
+		return false
+	case o.owned:
+		return !o.away
+	case o.away:
+		o.away = false
+		o.look()
+	}
+	all, here, _ := o.source.door.Seen()
+	if n := all - o.markAll; n >= lookAt {
+		o.here = 2*(here-o.markHere) >= n
+		o.markAll, o.markHere = all, here
+	}
+	return o.here
+}
+
+// look begins to look where receive work runs.
+func (o *owner) look() {
+	o.markAll, o.markHere, _ = o.source.door.Seen()
+	o.here = false
+}
+
+// fail keeps the last error for the statistics and returns it; under mu.
+func (o *owner) fail(err error) error {
+	o.count.failed.Add(1)
+	o.lastErr = err
+	return err
+}
+
+// replace takes another handle socket and what the guard now knows of the NAPI; on the worker's thread. What was owned is not any more.
+func (o *owner) replace(sock *napi.Socket, n napi.NAPI) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	err := o.closeHandle()
+	o.sock, o.napi, o.before = sock, n, n.Settings
+	o.learned, o.owned, o.rescued, o.lessons, o.budget = false, false, false, 0, 0
+	return err
+}
+
+func (o *owner) closeHandle() error {
+	var err error
+	if o.handle != nil && o.means == OwnershipUring {
+		err = o.handle.Close()
+	}
+	if o.sock != nil {
+		err = errors.Join(err, o.sock.Close())
+	}
+	o.handle, o.sock = nil, nil
+	return err
+}
+
+// close gives the receive work back; after the worker has ended, or on its thread.
+func (o *owner) close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var err error
+	if (o.owned || o.rescued) && o.handle != nil {
+		err = errors.Join(o.unmask(), o.handle.Drive())
+		o.owned, o.rescued = false, false
+	}
+	return errors.Join(err, o.closeHandle())
+}
