@@ -1,10 +1,9 @@
 package napi
 
 import (
-	"fmt"
+	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -16,9 +15,11 @@ import (
 
 // cable is a veth pair in one namespace, sender p0, receiver in0 with one queue, one NAPI (GRO is on) and no traffic but the test's.
 type cable struct {
-	ns  *nettest.NS
-	out *nettest.PacketConn // sends on p0
-	mac net.HardwareAddr    // in0's
+	ns     *nettest.NS
+	client *Client
+	index  int                 // in0's
+	mac    net.HardwareAddr    // in0's
+	out    *nettest.PacketConn // sends on p0
 }
 
 func newCable(t testing.TB) *cable {
@@ -45,7 +46,13 @@ func newCable(t testing.TB) *cable {
 	out, err := ns.OpenPacket("p0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, out.Close()) })
-	return &cable{ns: ns, out: out, mac: l.Attrs().HardwareAddr}
+	var client *Client
+	require.NoError(t, ns.Do(func() (err error) {
+		client, err = Dial()
+		return err
+	}))
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	return &cable{ns: ns, client: client, index: l.Attrs().Index, mac: l.Attrs().HardwareAddr, out: out}
 }
 
 // socket opens a handle socket on in0.
@@ -127,14 +134,18 @@ func (c *cable) received(t testing.TB) int {
 	return int(n)
 }
 
-// mask sets the masking of in0's NAPI.
-func (c *cable) mask(t testing.TB, deferHardIRQs int, groFlush time.Duration) {
+// mask sets the masking of in0's NAPI. A kernel that cannot (before Linux 6.13) skips the test.
+func (c *cable) mask(t testing.TB, deferHardIRQs uint32, groFlush time.Duration) {
 	t.Helper()
-	const dir = "/sys/class/net/in0/"
-	script := fmt.Sprintf("echo %d > %sgro_flush_timeout && echo %d > %snapi_defer_hard_irqs", groFlush.Nanoseconds(), dir, deferHardIRQs, dir)
-	cmd := c.ns.Command(t.Context(), "sh", "-c", script)
-	cmd.Stderr = os.Stderr
-	require.NoError(t, c.ns.Run(cmd))
+	napis, err := c.client.List(c.index)
+	require.NoError(t, err)
+	require.Len(t, napis, 1)
+	err = c.client.SetMasking(napis[0].ID, deferHardIRQs, groFlush)
+	if errors.Is(err, ErrUnsupported) {
+		require.False(t, c.client.CanSet())
+		t.Skip(err)
+	}
+	require.NoError(t, err)
 }
 
 // driver is either means.
@@ -154,6 +165,20 @@ func (c *cable) own(t testing.TB, d driver) {
 	require.Eventually(t, func() bool { return c.received(t) == before+1 }, 5*time.Second, time.Millisecond)
 }
 
+// drive calls Drive once and returns how many frames that took off the cable. Where some wait, a call that took none met a signal of Go's
+// runtime: it polled nothing, and is made again.
+func (c *cable) drive(t testing.TB, d driver, some bool) int {
+	t.Helper()
+	before := c.received(t)
+	for range 10 {
+		require.NoError(t, d.Drive())
+		if n := c.received(t) - before; n > 0 || !some {
+			return n
+		}
+	}
+	return 0
+}
+
 // ownership proves that after own the NAPI runs in Drive alone, perDrive frames at a time at most, and after release by itself.
 func (c *cable) ownership(t *testing.T, d driver, perDrive int) {
 	t.Helper()
@@ -163,9 +188,8 @@ func (c *cable) ownership(t *testing.T, d driver, perDrive int) {
 		c.send(t, 5*perDrive/2)
 		require.Equal(t, before, c.received(t), "received without a Drive")
 		for _, want := range []int{perDrive, perDrive, perDrive / 2, 0} {
-			require.NoError(t, d.Drive())
+			require.Equal(t, want, c.drive(t, d, want > 0))
 			before += want
-			require.Equal(t, before, c.received(t))
 		}
 	}
 
@@ -173,9 +197,8 @@ func (c *cable) ownership(t *testing.T, d driver, perDrive int) {
 	c.mask(t, 0, 0)
 	c.send(t, 1)
 	require.Equal(t, before, c.received(t), "not given back before the last Drive")
-	require.NoError(t, d.Drive())
+	require.Equal(t, 1, c.drive(t, d, true))
 	before++
-	require.Equal(t, before, c.received(t))
 	for range 3 {
 		c.send(t, 1)
 		before++

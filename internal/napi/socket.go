@@ -19,8 +19,9 @@ import (
 //   - A queued datagram is returned and nothing is polled. So a socket that anybody can fill can be kept from driving; this one takes
 //     lessons only, by a filter, and nothing at all once it is taught. The filter runs before the id is noted: a stray datagram of
 //     another queue cannot teach a wrong id.
-//   - sk_can_busy_loop wants SO_BUSY_POLL > 0 and no signal pending. A call that meets a signal polls nothing, which no one can see.
-//     The value in µs counts in calls that wait only.
+//   - sk_can_busy_loop wants SO_BUSY_POLL > 0 and no signal pending. A call that meets a signal polls nothing and does not say so; Go's
+//     runtime preempts by signal, and about one call in 10,000 met one while the collector ran often. The value in µs counts in
+//     calls that wait only.
 //   - Without waiting there is no loop, but two polls all the same: napi->poll(budget) once by __napi_busy_loop and once more by
 //     busy_poll_stop, which hopes that the second finds less than the budget, so that the driver lets its interrupt go. Hence up to
 //     twice SO_BUSY_POLL_BUDGET packets per call.
@@ -98,7 +99,7 @@ func (s *Socket) bind() error {
 	}
 	if err := s.set(unix.SO_BUSY_POLL, busyPollUS, "SO_BUSY_POLL"); err != nil {
 		if errors.Is(err, unix.ENOPROTOOPT) {
-			return fmt.Errorf("%w: the kernel is built without CONFIG_NET_RX_BUSY_POLL: set poller.ownership off", err)
+			return fmt.Errorf("%w: %w: the kernel is built without CONFIG_NET_RX_BUSY_POLL: set poller.ownership off", ErrUnsupported, err)
 		}
 		return err
 	}

@@ -45,12 +45,17 @@ const (
 )
 
 // OpenUring opens a ring that drives the NAPI with this id, which the kernel gave (NAPI.ID); that it exists is not checked. The ring begins
-// with prefer off. The caller closes it. Needs Linux 6.13; the error says what stands in the way: io_uring switched off, filtered, or too old.
+// with prefer off. The caller closes it. Needs Linux 6.13; the error says what stands in the way, and
+// wraps ErrUnsupported when that is io_uring switched off, filtered, or too old.
 func OpenUring(id int) (*Uring, error) {
 	var p uringParams
 	fd, err := uringSetup(1, &p)
 	if err != nil {
-		return nil, fmt.Errorf("open io_uring for NAPI %d: %w: %s", id, os.NewSyscallError("io_uring_setup", err), uringRemedy(err, uringDisabled()))
+		err = fmt.Errorf("%w: %s", os.NewSyscallError("io_uring_setup", err), uringRemedy(err, uringDisabled()))
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+			err = fmt.Errorf("%w: %w", ErrUnsupported, err)
+		}
+		return nil, fmt.Errorf("open io_uring for NAPI %d: %w", id, err)
 	}
 	u := &Uring{fd: fd, id: id, wait: new(uringWait), napi: new(uringNAPI)}
 	if err := u.SetPrefer(false); err != nil {
@@ -95,9 +100,10 @@ func (u *Uring) SetPrefer(on bool) error {
 	if err := uringRegisterNAPI(u.fd, u.napi); err != nil {
 		switch err {
 		case unix.EINVAL:
-			return fmt.Errorf("register static NAPI tracking: %w: needs Linux 6.13", err)
+			return fmt.Errorf("register static NAPI tracking: %w: %w: needs Linux 6.13", ErrUnsupported, err)
 		case unix.EOPNOTSUPP:
-			return fmt.Errorf("register static NAPI tracking: %w: the kernel is built without CONFIG_NET_RX_BUSY_POLL", err)
+			return fmt.Errorf("register static NAPI tracking: %w: %w: the kernel is built without CONFIG_NET_RX_BUSY_POLL",
+				ErrUnsupported, err)
 		}
 		return fmt.Errorf("register static NAPI tracking: %w", err)
 	}
