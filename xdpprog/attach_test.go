@@ -21,14 +21,17 @@ import (
 	"weir/internal/nettest"
 )
 
-// veth makes a namespace with a veth pair p0 – p1 of n queues, both up, p0 with portMAC.
+// veth makes a namespace with a veth pair p0 – p1 of n queues from p1 to p0, both up, p0 with portMAC.
 func veth(t *testing.T, n int) *nettest.NS {
 	t.Helper()
 	nettest.RequirePrivilege(t)
 	ns, err := nettest.NewNS("xdp")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, ns.Close()) })
-	require.NoError(t, nettest.Veth(ns, "p0", ns, "p1", nettest.VethOptions{A: nettest.VethEnd{NumRX: n, NumTX: n, MAC: portMAC[:]}}))
+	require.NoError(t, nettest.Veth(ns, "p0", ns, "p1", nettest.VethOptions{
+		A: nettest.VethEnd{NumRX: n, NumTX: n, MAC: portMAC[:]},
+		B: nettest.VethEnd{NumTX: n},
+	}))
 	require.NoError(t, ns.Up("p0"))
 	require.NoError(t, ns.Up("p1"))
 	return ns
@@ -199,6 +202,22 @@ func TestAttachLeavesAnotherProgramAlone(t *testing.T) {
 	}
 }
 
+// pushTag puts a VLAN tag beside every frame that leaves by an interface, as a VLAN interface would, until undo is called.
+func pushTag(t *testing.T, ns *nettest.NS, name string, vid int32) (undo func()) {
+	t.Helper()
+	push, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "MIT", Instructions: asm.Instructions{
+		asm.Mov.Imm(asm.R2, 0x0081), asm.Mov.Imm(asm.R3, vid), asm.FnSkbVlanPush.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return(),
+	}})
+	require.NoError(t, err)
+	defer push.Close()
+	var l link.Link
+	require.NoError(t, ns.Do(func() (err error) {
+		l, err = link.AttachTCX(link.TCXOptions{Interface: ifindex(t, ns, name), Program: push, Attach: ebpf.AttachTCXEgress})
+		return err
+	}))
+	return func() { require.NoError(t, l.Close()) }
+}
+
 // A04: a tag that a veth carries beside the frame is a tag like any other.
 func TestTagBesideTheFrame(t *testing.T) {
 	ns := veth(t, 1)
@@ -207,18 +226,7 @@ func TestTagBesideTheFrame(t *testing.T) {
 	if !p.SeesTags() {
 		t.Skip("this kernel (before 6.8) does not tell")
 	}
-	// What a VLAN interface on the peer does, without needing one.
-	push, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "MIT", Instructions: asm.Instructions{
-		asm.Mov.Imm(asm.R2, 0x0081), asm.Mov.Imm(asm.R3, 100), asm.FnSkbVlanPush.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return(),
-	}})
-	require.NoError(t, err)
-	defer push.Close()
-	var l link.Link
-	require.NoError(t, ns.Do(func() (err error) {
-		l, err = link.AttachTCX(link.TCXOptions{Interface: ifindex(t, ns, "p1"), Program: push, Attach: ebpf.AttachTCXEgress})
-		return err
-	}))
-	defer l.Close()
+	defer pushTag(t, ns, "p1", 100)()
 	out, err := ns.OpenPacket("p1")
 	require.NoError(t, err)
 	defer out.Close()

@@ -2,8 +2,10 @@ package xdpprog
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/netip"
 	"reflect"
+	"runtime"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -69,6 +71,20 @@ func tryRun(prog *ebpf.Program, frame []byte, md *xdpMD) (uint32, error) {
 		opts.Context = *md
 	}
 	return prog.Run(opts)
+}
+
+// repeat runs the program n times on one frame, exactly: a signal, of which Go's scheduler sends some, would make the kernel break off and
+// the loader library start again.
+func repeat(prog *ebpf.Program, frame []byte, n int) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var urgent, before unix.Sigset_t
+	urgent.Val[0] = 1 << (unix.SIGURG - 1)
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &urgent, &before); err != nil {
+		return err
+	}
+	_, _, err := prog.Benchmark(frame, n, nil)
+	return errors.Join(err, unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil))
 }
 
 // newXSK returns an AF_XDP socket that is ready to be put into an XSKMAP: it has a UMEM and rings, and is bound to nothing.

@@ -16,8 +16,9 @@ const (
 	// linear part of its buffer becomes no lesson.
 	LessonHeadLen = 42
 
-	// MinLesson and MaxLesson are the lengths in bytes, whole frames, that become lessons; none is longer than PortConfig.MaxLen.
+	// MinLesson is how many bytes the shortest frame has that becomes a lesson.
 	MinLesson = 44
+	// MaxLesson is how many bytes the longest frame has that becomes a lesson, if PortConfig.MaxLen is not below it.
 	MaxLesson = 2048
 )
 

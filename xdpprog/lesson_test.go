@@ -225,7 +225,7 @@ func TestLessonOnSeveralCPUs(t *testing.T) {
 		var wg sync.WaitGroup
 		errs := make([]error, threads)
 		for i := range threads {
-			wg.Go(func() { _, _, errs[i] = p.program.Benchmark(transit(), frames, nil) })
+			wg.Go(func() { errs[i] = repeat(p.program, transit(), frames) })
 		}
 		wg.Wait()
 		for _, err := range errs {

@@ -246,7 +246,7 @@ func TestRXGenericOnSeveralCPUs(t *testing.T) {
 		var wg sync.WaitGroup
 		errs := make([]error, threads)
 		for i := range threads {
-			wg.Go(func() { _, _, errs[i] = p.program.Benchmark(frame, frames, nil) })
+			wg.Go(func() { errs[i] = repeat(p.program, frame, frames) })
 		}
 		wg.Wait()
 		require.NoError(t, errors.Join(errs...))
