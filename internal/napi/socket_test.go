@@ -2,6 +2,7 @@ package napi
 
 import (
 	"bytes"
+	"errors"
 	"net/netip"
 	"runtime"
 	"testing"
@@ -114,6 +115,23 @@ func TestSocketOwns(t *testing.T) {
 		require.Equal(t, budget, granted)
 		c.ownership(t, s, 2*budget)
 	}
+}
+
+// TestSocketOwnsThreaded: a NAPI that a kernel thread polls is taken from the thread in the same way.
+func TestSocketOwnsThreaded(t *testing.T) {
+	c := newCable(t)
+	s := c.taught(t)
+	id, err := s.ID()
+	require.NoError(t, err)
+	err = c.client.SetThreaded(id, true)
+	if errors.Is(err, ErrUnsupported) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	_, err = s.SetBudget(32)
+	require.NoError(t, err)
+	c.ownership(t, s, 64)
+	c.ownership(t, s, 64)
 }
 
 func TestSocketBudget(t *testing.T) {
