@@ -20,8 +20,19 @@ type rig struct {
 // newRig makes a rig whose in0 has that many queues.
 func newRig(t testing.TB, queues int) *rig {
 	t.Helper()
+	return newRigIn(t, "set", queues)
+}
+
+// newOtherRig makes a second rig.
+func newOtherRig(t testing.TB) *rig {
+	t.Helper()
+	return newRigIn(t, "other", 1)
+}
+
+func newRigIn(t testing.TB, name string, queues int) *rig {
+	t.Helper()
 	nettest.RequirePrivilege(t)
-	ns, err := nettest.NewNS("set")
+	ns, err := nettest.NewNS(name)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, ns.Close()) })
 	end := nettest.VethEnd{NumRX: queues, NumTX: queues}

@@ -17,6 +17,8 @@ var (
 	ErrJournal = errors.New("journal refused")
 	// ErrInUse means that another process holds the journal of this network namespace.
 	ErrInUse = errors.New("in use")
+	// ErrClosed means that the object was closed.
+	ErrClosed = errors.New("closed")
 )
 
 // Queue numbers that are none.
