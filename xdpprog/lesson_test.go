@@ -239,7 +239,7 @@ func TestLessonOnSeveralCPUs(t *testing.T) {
 }
 
 // onCPU runs f on a thread that is kept on one CPU.
-func onCPU(t *testing.T, cpu int, f func()) {
+func onCPU(t testing.TB, cpu int, f func()) {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -251,7 +251,7 @@ func onCPU(t *testing.T, cpu int, f func()) {
 	f()
 }
 
-func cpus(t *testing.T) (all []int) {
+func cpus(t testing.TB) (all []int) {
 	t.Helper()
 	var set unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &set))

@@ -19,6 +19,11 @@ func BenchmarkRX(b *testing.B) {
 		{"redirect", transit(), func(p *Port) { p.Door(0).Grant(1 << 62) }, xdpRedirect},
 		{"redirect v6", ethernet(portMAC, ethIP6, ip6("2001:db8:2::2", unix.IPPROTO_UDP, 0)...), func(p *Port) { p.Door(0).Grant(1 << 62) }, xdpRedirect},
 		{"redirect 42 bytes", transit()[:42], func(p *Port) { p.Door(0).Grant(1 << 62) }, xdpRedirect},
+		{"redirect driven", transit(), func(p *Port) {
+			p.Door(0).Grant(1 << 62)
+			p.Door(0).SetCPU(cpus(b)[0])
+			p.Door(0).SetDriving(true)
+		}, xdpRedirect},
 		{"no credit", transit(), func(*Port) {}, xdpDrop},
 		{"gate", transit(), func(p *Port) { p.Door(0).SetGate(2) }, xdpDrop},
 		{"local", ethernet(portMAC, ethIP4, ip4("10.0.1.1")...), func(p *Port) { _, _ = p.SetLimit(ClassLocal, Limit{MaxRate, maxBurst}) }, xdpPass},
@@ -30,10 +35,12 @@ func BenchmarkRX(b *testing.B) {
 				p := newPort(b, mode)
 				require.NoError(b, p.SetSocket(0, newXSK(b)))
 				bc.set(p)
-				verdict, perRun, err := p.program.Benchmark(bc.frame, b.N, nil)
-				require.NoError(b, err)
-				require.Equal(b, bc.verdict, verdict)
-				b.ReportMetric(float64(perRun.Nanoseconds()), "ns/frame")
+				onCPU(b, cpus(b)[0], func() {
+					verdict, perRun, err := p.program.Benchmark(bc.frame, b.N, nil)
+					require.NoError(b, err)
+					require.Equal(b, bc.verdict, verdict)
+					b.ReportMetric(float64(perRun.Nanoseconds()), "ns/frame")
+				})
 			})
 		}
 	}
