@@ -79,7 +79,7 @@
 //     at a time.
 //   - Input uses at most its share per period plus one round.
 //   - The worker may spin only while it owns receive work; without a handle
-//     Settle never answers Again twice to rounds without progress. The one
+//     Settle never answers Again twice in a row without progress. The one
 //     exception is mode Poll while no source has an Owner: the experiment
 //     without any of this, a loop that Settle always answers Again, except
 //     that it sleeps when the share is used up.
