@@ -16,43 +16,64 @@ import (
 type DUT struct {
 	// Name is how tables and files call it.
 	Name string
-	// start makes it forward and returns the process that does, 0 for the kernel, and how to end it.
-	start func(ctx context.Context, r *Rig) (pid int, stop func() error, err error)
+	// kind tells devices apart whatever their names.
+	kind dutKind
+	// start makes it forward.
+	start func(ctx context.Context, r *Rig) (running, error)
+}
+
+type dutKind int
+
+const (
+	kindWeir dutKind = iota
+	kindPlain
+	kindKernel
+)
+
+// bothWays tells whether the device also forwards from out0 to in0.
+func (d DUT) bothWays() bool { return d.kind != kindPlain }
+
+// running is a device under test that forwards.
+type running struct {
+	pid  int // of the process that does, 0 for the kernel
+	stop func() error
+	// livelocks is how often the device's own watchdog has found it in livelock; nil where there is none.
+	livelocks func(context.Context) (uint64, error)
 }
 
 // DUTWeir is `weir run` with further arguments.
 func DUTWeir(name string, args ...string) DUT {
-	return DUT{Name: name, start: func(ctx context.Context, r *Rig) (int, func() error, error) {
+	return DUT{Name: name, kind: kindWeir, start: func(ctx context.Context, r *Rig) (running, error) {
 		w, err := StartWeir(ctx, r.Router, append([]string{"--port", "in0", "--port", "out0"}, args...)...)
 		if err != nil {
-			return 0, nil, err
+			return running{}, err
 		}
-		return w.Pid(), w.Stop, nil
+		return running{pid: w.Pid(), stop: w.Stop, livelocks: w.livelocks}, nil
 	}}
 }
 
 // DUTPlain is the plain spinning loop, in a process of its own.
-func DUTPlain(cpu int) DUT {
-	return DUT{Name: "plain loop", start: func(ctx context.Context, r *Rig) (int, func() error, error) {
+func DUTPlain(name string) DUT {
+	return DUT{Name: name, kind: kindPlain, start: func(ctx context.Context, r *Rig) (running, error) {
 		self, err := os.Executable()
 		if err != nil {
-			return 0, nil, fmt.Errorf("find this program: %w", err)
+			return running{}, fmt.Errorf("find this program: %w", err)
 		}
-		cmd := r.Router.Command(context.WithoutCancel(ctx), self, "bench", "plain", "--cpu", fmt.Sprint(cpu), "--mac", macS0.String())
+		cmd := r.Router.Command(context.WithoutCancel(ctx), self, "bench", "plain", "--cpu", fmt.Sprint(forwarderCPU), "--mac", macS0.String())
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		cmd.Stderr = os.Stderr
 		ready, err := cmd.StdoutPipe()
 		if err != nil {
-			return 0, nil, err
+			return running{}, err
 		}
 		if err := r.Router.Start(cmd); err != nil {
-			return 0, nil, fmt.Errorf("start the plain loop: %w", err)
+			return running{}, fmt.Errorf("start the plain loop: %w", err)
 		}
 		line, err := bufio.NewReader(ready).ReadString('\n')
 		if err != nil || strings.TrimSpace(line) != plainReady {
-			return 0, nil, errors.Join(fmt.Errorf("start the plain loop: it said %q: %w", line, err), stopProcess(cmd))
+			return running{}, errors.Join(fmt.Errorf("start the plain loop: it said %q: %w", line, err), stopProcess(cmd))
 		}
-		return cmd.Process.Pid, func() error { return stopProcess(cmd) }, nil
+		return running{pid: cmd.Process.Pid, stop: func() error { return stopProcess(cmd) }}, nil
 	}}
 }
 
@@ -60,16 +81,16 @@ func DUTPlain(cpu int) DUT {
 const plainReady = "forwarding"
 
 // DUTKernel is the kernel's own forwarding. A veth takes redirected frames only while it has a NAPI, which GRO gives it.
-func DUTKernel() DUT {
-	return DUT{Name: "kernel ip_forward", start: func(_ context.Context, r *Rig) (int, func() error, error) {
+func DUTKernel(name string) DUT {
+	return DUT{Name: name, kind: kindKernel, start: func(_ context.Context, r *Rig) (running, error) {
 		const key, gro = "net.ipv4.ip_forward", "rx-gro"
 		stop := func() error {
-			return errors.Join(r.Router.Sysctl(key, "0"), r.Router.Offload("in0", gro, false))
+			return errors.Join(r.Router.Sysctl(key, "0"), r.Router.Offload(inPort, gro, false))
 		}
-		if err := errors.Join(r.Router.Offload("in0", gro, true), r.Router.Sysctl(key, "1")); err != nil {
-			return 0, nil, errors.Join(err, stop())
+		if err := errors.Join(r.Router.Offload(inPort, gro, true), r.Router.Sysctl(key, "1")); err != nil {
+			return running{}, errors.Join(err, stop())
 		}
-		return 0, stop, nil
+		return running{stop: stop}, nil
 	}}
 }
 

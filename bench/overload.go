@@ -2,33 +2,31 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"time"
 )
 
-// Overload compares devices under test on one rig: each in turn at the same rate, Trials times round, so that a drift of the machine
-// meets all of them alike.
+// Overload compares devices under test on one rig, in each placement at each rate: each device in turn, Trials times round, so that a
+// drift of the machine meets all of them alike. The rates of a placement are multiples of the MLFRR of the first device that is weir, or
+// else the first, and the same for all.
 type Overload struct {
-	DUTs     []DUT
-	Rate     uint64 // packets per second; 0 is as fast as the generator goes
-	Trials   int
-	Duration time.Duration // measured time of each trial
-	// Progress takes a line for each trial; nil for none.
-	Progress io.Writer
+	Placements []Placement
+	DUTs       []DUT
+	Points     []Point
+	Trials     int
+	WarmUp     time.Duration // before each trial's measured time, the flood already going
+	Duration   time.Duration // measured time of each trial
+	Reverse    int           // packets per second of traffic against the flood; 0 is none
+	MaxOthers  float64       // see DefaultMaxOthers
+	// Each is called with each trial when it is done, the invalid ones among them; nil for nobody.
+	Each func(Trial) error
+	// Progress is told what goes on; nil for nobody.
+	Progress func(line string)
 }
 
-// Result is what an Overload measured.
-type Result struct {
-	Trials []Trial `json:"trials"`
-}
-
-// Run builds the rig, measures and removes the rig.
-func (o Overload) Run(ctx context.Context) (_ Result, err error) {
-	var result Result
+// Run builds the rig, measures and removes the rig. It returns what it has measured also when it fails or ctx ends.
+func (o Overload) Run(ctx context.Context) (result Result, err error) {
 	rig, err := NewRig(1)
 	if err != nil {
 		return result, err
@@ -37,112 +35,107 @@ func (o Overload) Run(ctx context.Context) (_ Result, err error) {
 	if err := rig.FixNeighbours(); err != nil {
 		return result, err
 	}
-	for n := range o.Trials {
-		for _, d := range o.DUTs {
-			for attempt := range maxVoid {
-				trial, err := measure(ctx, rig, d, o.Rate, o.Duration)
-				if err != nil {
-					return result, err
-				}
-				result.Trials = append(result.Trials, trial)
-				o.report(fmt.Sprintf("trial %d of %d", n+1, o.Trials), trial)
-				if !trial.Void || attempt == maxVoid-1 {
-					break
-				}
-			}
+	r := overloadRun{
+		Overload: o, setup: setup{rig: rig, warmUp: o.WarmUp, measured: o.Duration, reverse: o.Reverse, maxOthers: o.MaxOthers}, result: &result,
+		rounds: len(o.Placements) * len(o.Points) * o.Trials, began: time.Now(),
+	}
+	for _, placement := range o.Placements {
+		if err := r.placement(ctx, placement); err != nil {
+			return result, err
 		}
 	}
 	return result, nil
 }
 
-// report tells of one trial.
-func (o Overload) report(which string, t Trial) {
-	if o.Progress == nil {
+// overloadRun is an Overload under way.
+type overloadRun struct {
+	Overload
+	setup        setup
+	result       *Result
+	done, rounds int
+	began        time.Time
+}
+
+// reference is the device whose MLFRR sets the rates.
+func (o Overload) reference() DUT {
+	for _, d := range o.DUTs {
+		if d.kind == kindWeir {
+			return d
+		}
+	}
+	return o.DUTs[0]
+}
+
+func (r *overloadRun) placement(ctx context.Context, placement Placement) error {
+	var mlfrr uint64
+	if relative(r.Points) {
+		m, err := r.setup.findMLFRR(ctx, r.reference(), placement, func(t Trial) {
+			r.tell(fmt.Sprintf("search MLFRR of %s at %s, lost %.2f %%", t.DUT, t.Rate, 100*t.Lost), placement)
+		})
+		r.result.MLFRRs = append(r.result.MLFRRs, m)
+		if err != nil {
+			return err
+		}
+		mlfrr = m.PPS
+	}
+	for _, point := range r.Points {
+		if err := r.point(ctx, placement, point.at(mlfrr)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// point measures one rate: the devices in turn, Trials times round.
+func (r *overloadRun) point(ctx context.Context, placement Placement, p Point) error {
+	unreached := map[string]bool{}
+	for n := range r.Trials {
+		for _, dut := range r.DUTs {
+			if unreached[dut.Name] {
+				continue
+			}
+			last, err := r.attempts(ctx, dut, placement, p, n+1)
+			if err != nil {
+				return err
+			}
+			// A rate that the generator does not reach beside this device is left out for it.
+			unreached[dut.Name] = last.Missed && last.Attempt == maxAttempts
+		}
+		r.done++
+	}
+	return nil
+}
+
+// attempts makes a trial until it is valid, or maxAttempts times, and returns the last.
+func (r *overloadRun) attempts(ctx context.Context, dut DUT, placement Placement, p Point, number int) (t Trial, err error) {
+	for attempt := range maxAttempts {
+		r.tell(fmt.Sprintf("%s at %s, trial %d of %d", dut.Name, p, number, r.Trials), placement)
+		if t, err = r.setup.trial(ctx, dut, placement, p); err != nil {
+			return t, err
+		}
+		t.Number, t.Attempt = number, attempt+1
+		r.result.Trials = append(r.result.Trials, t)
+		if r.Each != nil {
+			if err := r.Each(t); err != nil {
+				return t, err
+			}
+		}
+		if t.Valid() {
+			break
+		}
+	}
+	return t, nil
+}
+
+// tell tells what goes on and how long the rest will take, going by what is done.
+func (r *overloadRun) tell(what string, placement Placement) {
+	if r.Progress == nil {
 		return
 	}
-	void := ""
-	if t.Void {
-		void = fmt.Sprintf(": void, others took %.0f %% of the CPU", 100*t.Foreign)
+	left := ""
+	if r.done > 0 {
+		rest := time.Since(r.began) / time.Duration(r.done) * time.Duration(r.rounds-r.done)
+		left = fmt.Sprintf(", %s left", rest.Round(time.Second))
 	}
-	fmt.Fprintf(o.Progress, "%s: %-32s offered %.3f Mpps, delivered %.3f Mpps%s\n", which, t.DUT, t.Offered/1e6, t.Delivered/1e6, void)
-}
-
-// valid lists the trials of a device that count.
-func (r Result) valid(dut string) []Trial {
-	var list []Trial
-	for _, t := range r.Trials {
-		if t.DUT == dut && !t.Void {
-			list = append(list, t)
-		}
-	}
-	return list
-}
-
-// names lists the devices in the order of their first trial.
-func (r Result) names() []string {
-	var names []string
-	for _, t := range r.Trials {
-		if !slices.Contains(names, t.DUT) {
-			names = append(names, t.DUT)
-		}
-	}
-	return names
-}
-
-// values collects one figure of a device's valid trials, sorted.
-func (r Result) values(dut string, figure func(Trial) float64) []float64 {
-	var v []float64
-	for _, t := range r.valid(dut) {
-		v = append(v, figure(t))
-	}
-	slices.Sort(v)
-	return v
-}
-
-// median of sorted values; the mean of the middle two when their number is even.
-func median(v []float64) float64 {
-	n := len(v)
-	if n == 0 {
-		return 0
-	}
-	return (v[(n-1)/2] + v[n/2]) / 2
-}
-
-// Ratio is the median over rounds of trials of delivered(a)/delivered(b): each pair was measured one after the other.
-func (r Result) Ratio(a, b string) float64 {
-	as, bs := r.valid(a), r.valid(b)
-	var ratios []float64
-	for i := range min(len(as), len(bs)) {
-		ratios = append(ratios, as[i].Delivered/bs[i].Delivered)
-	}
-	slices.Sort(ratios)
-	return median(ratios)
-}
-
-// WriteTable prints medians with their spread, for a person.
-func (r Result) WriteTable(w io.Writer) {
-	fmt.Fprintf(w, "%-34s %26s %26s %10s %10s %8s\n", "", "offered Mpps (min–max)", "delivered Mpps (min–max)", "user CPU", "sys CPU", "of first")
-	names := r.names()
-	for _, name := range names {
-		offered := r.values(name, func(t Trial) float64 { return t.Offered / 1e6 })
-		delivered := r.values(name, func(t Trial) float64 { return t.Delivered / 1e6 })
-		fmt.Fprintf(w, "%-34s %26s %26s %9.1f%% %9.1f%% %8.2f\n", name, spread(offered), spread(delivered),
-			100*median(r.values(name, func(t Trial) float64 { return t.User })),
-			100*median(r.values(name, func(t Trial) float64 { return t.System })),
-			r.Ratio(name, names[0]))
-	}
-}
-
-func spread(v []float64) string {
-	if len(v) == 0 {
-		return "no valid trial"
-	}
-	return fmt.Sprintf("%.3f (%.3f–%.3f)", median(v), v[0], v[len(v)-1])
-}
-
-// WriteJSON prints every trial.
-func (r Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+	r.Progress(fmt.Sprintf("%s: %s (%d of %d rounds%s)", placement, what, r.done, r.rounds, left))
 }

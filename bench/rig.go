@@ -34,6 +34,8 @@ var (
 // The kernel forwards nothing in rtr until told to; whatever is measured runs there. Close removes all of it.
 type Rig struct {
 	Gen, Router, Sink *nettest.NS
+	// Queues is how many receive and transmit queues each end of each cable has.
+	Queues int
 }
 
 // NewRig builds a rig with queues receive and transmit queues on each end of each cable. It first removes what killed processes left
@@ -42,7 +44,7 @@ func NewRig(queues int) (_ *Rig, err error) {
 	if err := nettest.CleanDead(); err != nil {
 		return nil, err
 	}
-	r := &Rig{}
+	r := &Rig{Queues: queues}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
@@ -119,23 +121,29 @@ func (r *Rig) Close() error {
 // Flood sends 60-byte UDP frames from g0 towards the sink, rate packets per second or as fast as it goes when 0, within the bounds.
 // The caller chooses the CPU by pinning its thread. What is offered to the router is counted by Offered.
 func (r *Rig) Flood(ctx context.Context, rate uint64, b xdpprog.Bounds) (xdpprog.GeneratorResult, error) {
-	var result xdpprog.GeneratorResult
+	g, err := r.newGenerator(rate)
+	if err != nil {
+		return xdpprog.GeneratorResult{}, err
+	}
+	result, err := g.Run(ctx, b)
+	return result, errors.Join(err, g.Close())
+}
+
+// newGenerator makes the generator of a Flood. The caller closes it.
+func (r *Rig) newGenerator(rate uint64) (*xdpprog.Generator, error) {
+	var g *xdpprog.Generator
 	err := r.Gen.Do(func() error {
 		link, err := net.InterfaceByName("g0")
 		if err != nil {
 			return fmt.Errorf("generator on g0: %w", err)
 		}
-		g, err := xdpprog.NewGenerator(xdpprog.GeneratorConfig{
+		g, err = xdpprog.NewGenerator(xdpprog.GeneratorConfig{
 			Ifindex: link.Index, SrcMAC: [6]byte(macG0), DstMAC: [6]byte(macIn0),
 			Src: GenAddr, Dst: SinkAddr, SrcPort: 1024, DstPort: 9, Size: 60, RatePPS: rate, NumFlows: 64,
 		})
-		if err != nil {
-			return err
-		}
-		result, err = g.Run(ctx, b)
-		return errors.Join(err, g.Close())
+		return err
 	})
-	return result, err
+	return g, err
 }
 
 // Offered is how many frames were redirected to the router's device since the rig was built: those that entered its ring and those it

@@ -4,143 +4,145 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
-
-	"github.com/prometheus/procfs"
-
-	"weir/xdpprog"
 )
+
+// DefaultMaxOthers is what other processes, and as much what the hypervisor, may take of a CPU before a trial is invalid.
+const DefaultMaxOthers = 0.02
 
 const (
-	warmUp = 500 * time.Millisecond
-	// userHZ is the unit of the CPU times in /proc, fixed by the kernel's interface to user space.
-	userHZ = 100
+	// minReached is the part of its rate that the generator must have offered.
+	minReached = 0.99
+	// maxAttempts bounds how often a trial is made until it is valid. What is not valid then either is void.
+	maxAttempts = 4
 )
 
-// Trial is one measurement of one device under test at one rate.
+// Trial is one measurement of one device under test in one placement at one rate.
 type Trial struct {
-	DUT string `json:"dut"`
+	Placement Placement `json:"placement"`
+	Rate      string    `json:"rate"` // as it was asked for: "0.5x", "800k" or "max"
+	DUT       string    `json:"dut"`
+	// Number counts the trials of a point from 1, Attempt how often this one was made.
+	Number  int `json:"number"`
+	Attempt int `json:"attempt"`
 	// Asked is the generator's rate in packets per second; 0 is as fast as it goes.
 	Asked uint64 `json:"asked_pps"`
 	// Offered and Delivered are rates over the measured time, warm-up left out.
 	Offered   float64 `json:"offered_pps"`
 	Delivered float64 `json:"delivered_pps"`
+	// Lost is the part of what was offered since the measured time began that never came out, the packets in flight waited for.
+	Lost float64 `json:"lost"`
 	// User and System are the CPU time of the device's process over the measured time, in CPUs; both 0 for the kernel.
 	User   float64 `json:"user_cpus"`
 	System float64 `json:"system_cpus"`
-	// Foreign is what others took of the forwarder's CPU, in CPUs: processes that are not measured, and the hypervisor.
-	Foreign float64 `json:"foreign_cpus"`
-	// Void says that Foreign was above maxForeign; a void trial counts for nothing.
-	Void bool `json:"void"`
+	// CPUs are what others took of the generator's CPU and of the device's.
+	CPUs [len(labCPUs)]CPUShare `json:"cpus"`
+	// Changed says what was no longer as the placement was imposed when the measured time ended.
+	Changed []string `json:"changed,omitempty"`
+	// Livelocks is how often the device's own watchdog fired.
+	Livelocks uint64 `json:"livelocks"`
+	// Reverse counts the packets of traffic against the flood; nil when there was none.
+	Reverse *Reverse `json:"reverse,omitempty"`
+	// Invalid says why the trial counts for nothing; empty when it does count.
+	Invalid string `json:"invalid,omitempty"`
+	// Missed: the generator did not reach its rate, although nobody disturbed it.
+	Missed bool `json:"missed"`
 }
 
-const (
-	// maxForeign is what others may take of the forwarder's CPU before a trial is void. CPU times come in hundredths of a second.
-	maxForeign = 0.05
-	// maxVoid bounds how often in a row a void trial is repeated.
-	maxVoid = 3
-)
+// Valid tells whether the trial counts.
+func (t Trial) Valid() bool { return t.Invalid == "" }
 
-// reading is all counters at one moment.
-type reading struct {
-	at                 time.Time
-	offered, delivered uint64
-	user, system       float64 // seconds of the measured process
-	busy, stolen       float64 // seconds of the forwarder's CPU: all processes; the hypervisor
+// setup is what all trials of a run have in common.
+type setup struct {
+	rig      *Rig
+	warmUp   time.Duration
+	measured time.Duration
+	reverse  int // packets per second against the flood
+	// maxOthers is what others, or the hypervisor, may take of a CPU.
+	maxOthers float64
 }
 
-// measure starts the device, offers rate for the warm-up and then for duration, and counts over the latter.
-func measure(ctx context.Context, r *Rig, d DUT, rate uint64, duration time.Duration) (_ Trial, err error) {
-	trial := Trial{DUT: d.Name, Asked: rate}
-	pid, stop, err := d.start(ctx, r)
+// trial installs the device, floods it and removes it.
+func (s setup) trial(ctx context.Context, dut DUT, placement Placement, p Point) (t Trial, err error) {
+	d, err := install(ctx, s.rig, dut, placement)
 	if err != nil {
-		return trial, fmt.Errorf("%s: %w", d.Name, err)
+		return t, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
-	sink, err := r.AttachSink()
-	if err != nil {
-		return trial, err
+	defer func() { err = errors.Join(err, d.remove()) }()
+	if t, err = s.measure(ctx, d, p.PPS); err != nil {
+		return t, fmt.Errorf("%s in placement %s at %s: %w", dut.Name, placement, p, err)
 	}
-	defer func() { err = errors.Join(err, sink.Close()) }()
-
-	flood, end := context.WithCancel(ctx)
-	generated := make(chan error, 1)
-	go func() {
-		generated <- OnCPU(generatorCPU, func() error {
-			_, err := r.Flood(flood, rate, xdpprog.Bounds{Duration: warmUp + duration + time.Minute})
-			return err
-		})
-	}()
-	first, second, err := readTwice(ctx, r, sink, pid, duration)
-	end()
-	err = errors.Join(err, <-generated)
-	if err != nil {
-		return trial, err
-	}
-	seconds := second.at.Sub(first.at).Seconds()
-	trial.Offered = float64(second.offered-first.offered) / seconds
-	trial.Delivered = float64(second.delivered-first.delivered) / seconds
-	trial.User, trial.System = (second.user-first.user)/seconds, (second.system-first.system)/seconds
-	trial.Foreign = (second.busy+second.stolen-first.busy-first.stolen)/seconds - trial.User - trial.System
-	// The kernel's own forwarding has no process: what it does on that CPU cannot be told from what others do.
-	trial.Void = pid != 0 && trial.Foreign > maxForeign
-	return trial, nil
+	t.Rate = p.String()
+	return t, nil
 }
 
-func readTwice(ctx context.Context, r *Rig, sink *xdpprog.Sink, pid int, duration time.Duration) (first, second reading, err error) {
-	if err := pause(ctx, warmUp); err != nil {
-		return first, second, err
-	}
-	if first, err = readAll(r, sink, pid); err != nil {
-		return first, second, err
-	}
-	if err := pause(ctx, duration); err != nil {
-		return first, second, err
-	}
-	second, err = readAll(r, sink, pid)
-	return first, second, err
-}
-
-func readAll(r *Rig, sink *xdpprog.Sink, pid int) (reading, error) {
-	var now reading
-	offered, err := r.Offered()
-	if err != nil {
-		return now, err
-	}
-	count, err := sink.Count()
-	if err != nil {
-		return now, err
-	}
-	now = reading{at: time.Now(), offered: offered, delivered: count.Packets}
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return now, err
-	}
-	stat, err := fs.Stat()
-	if err != nil {
-		return now, err
-	}
-	cpu := stat.CPU[forwarderCPU]
-	now.busy, now.stolen = cpu.User+cpu.Nice+cpu.System, cpu.Steal
-	if pid != 0 {
-		process, err := fs.Proc(pid)
-		if err != nil {
-			return now, err
+// measure floods a device that is installed.
+func (s setup) measure(ctx context.Context, d *device, rate uint64) (Trial, error) {
+	t := Trial{Placement: d.placed.placement, DUT: d.dut.Name, Asked: rate}
+	f := flood{rate: rate, warmUp: s.warmUp, measured: s.measured}
+	var against *reverse
+	if s.reverse > 0 && d.dut.bothWays() {
+		f.beside = func() (func() error, error) {
+			started, err := startReverse(d.rig, s.reverse)
+			if err != nil {
+				return nil, err
+			}
+			against = started
+			return against.stop, nil
 		}
-		stat, err := process.Stat()
-		if err != nil {
-			return now, err
-		}
-		now.user, now.system = float64(stat.UTime)/userHZ, float64(stat.STime)/userHZ
 	}
-	return now, nil
+	o, err := d.flood(ctx, f)
+	if against != nil {
+		counted, closed := against.close()
+		t.Reverse, err = &counted, errors.Join(err, closed)
+	}
+	if err != nil {
+		return t, err
+	}
+	if t.Livelocks, err = d.livelocks(ctx); err != nil {
+		return t, err
+	}
+	t.fill(o, participants{device: d.running.pid, lab: os.Getpid()})
+	t.judge(s.maxOthers)
+	return t, nil
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// fill computes the figures of a trial from what was observed.
+func (t *Trial) fill(o observed, who participants) {
+	seconds := o.second.at.Sub(o.first.at).Seconds()
+	t.Offered = float64(o.second.offered-o.first.offered) / seconds
+	t.Delivered = float64(o.second.delivered-o.first.delivered) / seconds
+	t.User, t.System = (o.second.user-o.first.user)/seconds, (o.second.system-o.first.system)/seconds
+	if offered := float64(o.last.offered - o.first.offered); offered > 0 {
+		// What was in flight at the first reading came out later: it must not make up for what was lost.
+		t.Lost = max(0, 1-float64(o.last.delivered-o.first.delivered)/offered)
 	}
+	for i, cpu := range labCPUs {
+		t.CPUs[i] = who.shares(o.before, o.after, cpu)
+	}
+	t.Changed = o.changes
+}
+
+// judge finds what makes the trial invalid.
+func (t *Trial) judge(maxOthers float64) {
+	var why []string
+	for i, c := range t.CPUs {
+		if c.Foreign > maxOthers {
+			others := ""
+			if len(c.By) > 0 {
+				others = " (" + strings.Join(c.By, ", ") + ")"
+			}
+			why = append(why, fmt.Sprintf("others took %.0f %% of CPU %d%s", 100*c.Foreign, labCPUs[i], others))
+		}
+		if c.Stolen > maxOthers {
+			why = append(why, fmt.Sprintf("the hypervisor took %.0f %% of CPU %d", 100*c.Stolen, labCPUs[i]))
+		}
+	}
+	if t.Asked > 0 && t.Offered < minReached*float64(t.Asked) {
+		t.Missed = len(why) == 0
+		why = append(why, fmt.Sprintf("the generator reached %.1f %% of its rate", 100*t.Offered/float64(t.Asked)))
+	}
+	t.Invalid = strings.Join(why, "; ")
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"time"
 
 	"weir/bench"
 	"weir/bench/model"
@@ -15,55 +13,10 @@ import (
 
 // benchCommand is `weir bench`.
 type benchCommand struct {
-	Overload overloadCommand `cmd:"" help:"Compare weir, a plain AF_XDP loop and the kernel's forwarding on one rig, in turns."`
+	Overload overloadCommand `cmd:"" help:"Offer weir, a plain AF_XDP loop and the kernel's forwarding more and more, wherever receive work may run."`
 	Paper    paperCommand    `cmd:"" help:"Drive the scheduler through a model of the 1996 testbed in virtual time, and hold it against the paper's figures."`
 	Model    modelCommand    `cmd:"" help:"The same at today's scale, with costs measured on this machine: where livelock would begin. A model."`
 	Plain    plainCommand    `cmd:"" hidden:"" help:"The plain AF_XDP loop, from in0 to out0 of this network namespace."`
-}
-
-// overloadCommand is `weir bench overload`.
-type overloadCommand struct {
-	DUT      []string      `name:"dut" enum:"weir,plain,kernel" default:"weir,plain,kernel" help:"What to compare: weir, plain (an AF_XDP loop), kernel (ip_forward)."`
-	Rate     uint64        `help:"Packets per second to offer; 0 is as fast as the generator goes." default:"0"`
-	Trials   int           `help:"Trials of each." default:"5"`
-	Duration time.Duration `help:"Measured time of each trial." default:"3s"`
-	JSON     bool          `name:"json" help:"Print every trial as JSON."`
-	Set      []string      `placeholder:"KEY=VALUE" sep:"none" help:"Set a key of weir's configuration; repeat for more."`
-	Variant  []string      `placeholder:"KEY=VALUE" sep:"none" help:"Also compare a weir with this key set; repeat for more."`
-}
-
-// Run measures and prints.
-func (c *overloadCommand) Run(ctx context.Context, out output) error {
-	if c.Trials < 1 || c.Duration <= 0 {
-		return usageError{fmt.Errorf("--trials %d --duration %s: both must be above zero", c.Trials, c.Duration)}
-	}
-	var args []string
-	for _, assignment := range c.Set {
-		args = append(args, "--set", assignment)
-	}
-	known := map[string]bench.DUT{
-		"weir": bench.DUTWeir("weir", args...), "plain": bench.DUTPlain(1), "kernel": bench.DUTKernel(),
-	}
-	var duts []bench.DUT
-	for _, name := range c.DUT {
-		duts = append(duts, known[name])
-	}
-	for _, assignment := range c.Variant {
-		duts = append(duts, bench.DUTWeir("weir "+assignment, append(slices.Clone(args), "--set", assignment)...))
-	}
-	result, err := bench.Overload{
-		DUTs:   duts,
-		Rate:   c.Rate,
-		Trials: c.Trials, Duration: c.Duration, Progress: out.Err,
-	}.Run(ctx)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return result.WriteJSON(out.Out)
-	}
-	result.WriteTable(out.Out)
-	return nil
 }
 
 // paperCommand is `weir bench paper`.

@@ -25,6 +25,15 @@ func TestUsage(t *testing.T) {
 		{[]string{"check", "--port", "r0", "--without", "luck"}, `"feedback","share","quota","discard","ownership" but got "luck"`},
 		{[]string{"run", "--port", "r0", "--without"}, "--without: missing value"},
 		{[]string{"bench", "overload", "--trials", "0"}, "--trials 0"},
+		{[]string{"bench", "overload", "--duration", "1ms"}, "--duration 1ms"},
+		{[]string{"bench", "overload", "--warm-up=-1s"}, "--warm-up -1s"},
+		{[]string{"bench", "overload", "--max-others", "0"}, "--max-others 0"},
+		{[]string{"bench", "overload", "--rates", "0.5,fast"}, "--rates: rate \"fast\""},
+		{[]string{"bench", "overload", "--rate", "2x"}, "--rate: rate \"2x\""},
+		{[]string{"bench", "overload", "--reverse=-1"}, "--reverse -1"},
+		{[]string{"bench", "overload", "--variant", "poller.quota"}, "\"poller.quota\" is no key=value"},
+		{[]string{"bench", "overload", "--dut", "weir,weir"}, "weir is compared twice"},
+		{[]string{"bench", "overload", "--placement", "nowhere"}, "--placement"},
 	} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, exitUsage, run(t.Context(), c.args, &stdout, &stderr), "%v", c.args)

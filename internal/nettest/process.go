@@ -16,7 +16,8 @@ func (n *NS) Command(ctx context.Context, name string, args ...string) *exec.Cmd
 
 // Start starts cmd inside the namespace; the caller waits for it with cmd.Wait. All processes of one NS share a private mount
 // namespace whose /sys shows the namespace's own devices; as under `ip netns exec`, what was mounted below /sys (bpf, cgroup) is not
-// there, and mounts elsewhere are seen but not passed back. A command with SysProcAttr.Pdeathsig gets that signal when
+// there, and mounts elsewhere are seen but not passed back. They may run on the CPUs that this process was started with, whatever its
+// threads have been pinned to since. A command with SysProcAttr.Pdeathsig gets that signal when
 // the NS is closed or this process dies, never because some thread of Go's ended.
 func (n *NS) Start(cmd *exec.Cmd) error {
 	n.mu.Lock()
@@ -44,6 +45,14 @@ func (n *NS) Run(cmd *exec.Cmd) error {
 	}
 	return cmd.Wait()
 }
+
+// startCPUs are the CPUs this process was started with.
+var startCPUs = func() (set unix.CPUSet) {
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		set.Fill()
+	}
+	return set
+}()
 
 // spawner is one locked thread inside a namespace that forks all its processes. The parent-death signal of a child follows the
 // thread that forked it, so that thread lives as long as the NS.
@@ -97,6 +106,9 @@ func (s *spawner) run(fd int) {
 
 // enterForExec puts the calling thread into the network namespace and into a mount namespace with that namespace's sysfs.
 func enterForExec(fd int) error {
+	if err := unix.SchedSetaffinity(0, &startCPUs); err != nil {
+		return fmt.Errorf("unpin the thread that starts processes: %w", err)
+	}
 	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter network namespace: %w: needs CAP_SYS_ADMIN", err)
 	}

@@ -1,0 +1,10 @@
+package bench
+
+import (
+	"os"
+	"testing"
+
+	"weir/internal/nettest"
+)
+
+func TestMain(m *testing.M) { os.Exit(nettest.Main(m)) }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/bench"
+	"weir/internal/nettest"
+)
+
+// benchTimeout bounds a tiny measurement, and others that have the machine before it.
+const benchTimeout = 2 * time.Minute
+
+// startBench starts `weir bench` with trials so short that their figures mean nothing, and on whatever machine.
+func startBench(t *testing.T, args ...string) *process {
+	t.Helper()
+	nettest.RequirePrivilege(t)
+	args = append([]string{"bench"}, args...)
+	return start(t, nil, weir(append(args, "--wait", "--max-others", "2", "--warm-up", "50ms", "--duration", "100ms", "--trials", "1")...))
+}
+
+// TestBenchOverload: every device in every placement gets traffic through, and the result says so in every form.
+func TestBenchOverload(t *testing.T) {
+	table := filepath.Join(t.TempDir(), "trials.csv")
+	p := startBench(t, "overload", "--rate", "max", "--csv", table, "--json", "--reverse", "100", "--variant", "poller.quota=16 rings.rx=512")
+	require.Zero(t, p.wait(t, benchTimeout), "exit code; stderr: %s", &p.stderr)
+	require.Empty(t, p.stderr.String(), "no progress where nobody watches")
+	require.Empty(t, namespacesOf(p.cmd.Process.Pid))
+	var result bench.Result
+	require.NoError(t, json.Unmarshal([]byte(p.stdout.String()), &result))
+	seen := map[string]int{}
+	for _, trial := range result.Trials {
+		seen[string(trial.Placement)+" "+trial.DUT]++
+		require.NotZero(t, trial.Offered, "%+v", trial)
+		require.Empty(t, trial.Changed, "%s in %s changed the placement", trial.DUT, trial.Placement)
+		require.Equal(t, trial.DUT != "plain", trial.Reverse != nil)
+	}
+	require.Len(t, seen, 3*5)
+	require.Len(t, result.Verdicts, 3*5)
+	require.NotEmpty(t, result.Machine.Kernel)
+
+	f, err := os.Open(table)
+	require.NoError(t, err)
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, lines, 1+len(result.Trials))
+}
+
+// TestBenchBusy: a second lab is told who has the machine.
+func TestBenchBusy(t *testing.T) {
+	nettest.RequirePrivilege(t)
+	lock, err := bench.Lock(t.Context(), true)
+	require.NoError(t, err)
+	defer lock.Close()
+	code, p := execute(t, nil, weir("bench", "overload", "--rate", "max"))
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, oneLine(t, p.stderr.String()), "another lab measures on this machine: process ")
+}
