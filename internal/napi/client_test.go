@@ -1,7 +1,9 @@
 package napi
 
 import (
+	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"time"
 
@@ -267,4 +269,67 @@ func TestAssign(t *testing.T) {
 			require.Equal(t, c.want, assign(napis, c.queues))
 		})
 	}
+}
+
+func TestNAPIString(t *testing.T) {
+	n := NAPI{ID: 8193, Queue: 1, IRQ: 25, PID: 77, Settings: Settings{DeferHardIRQs: 2, GROFlush: time.Millisecond, Threaded: true}}
+	require.Equal(t, "NAPI 8193, queue 1 by order, irq 25, thread 77: "+
+		"defer-hard-irqs 2, gro-flush-timeout 1ms, irq-suspend-timeout 0s, threaded 1", n.String())
+	n.Mapped = true
+	require.Contains(t, n.String(), "8193, queue 1, irq")
+	n.Queue = NoQueue
+	require.Contains(t, n.String(), "8193, no queue, irq")
+}
+
+func TestExplain(t *testing.T) {
+	for errno, want := range map[unix.Errno]error{
+		unix.EOPNOTSUPP: ErrUnsupported, unix.ENOENT: ErrGone, unix.ENODEV: ErrGone, unix.EPERM: unix.EPERM, unix.EBUSY: unix.EBUSY,
+	} {
+		err := explain(fmt.Errorf("answer: %w", &kernelError{errno: errno, words: "why"}))
+		require.ErrorIs(t, err, want)
+		require.ErrorIs(t, err, errno)
+		require.ErrorContains(t, err, "why")
+	}
+}
+
+// TestSetMaskingNeedsPrivilege gives up CAP_NET_ADMIN on a thread that ends with it.
+func TestSetMaskingNeedsPrivilege(t *testing.T) {
+	r := newRig(t, 1)
+	r.settable(t, 6, 13)
+	id := r.list(t)[0].ID
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread has lost its capabilities and ends here
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			done <- err
+			return
+		}
+		done <- r.client.SetMasking(id, 1, time.Millisecond)
+	}()
+	err := <-done
+	require.ErrorIs(t, err, unix.EPERM)
+	require.ErrorContains(t, err, "needs CAP_NET_ADMIN")
+	require.Equal(t, Settings{}, r.list(t)[0].Settings)
+}
+
+// FuzzAnswer wants no more of the parsers than that they keep within their bounds.
+func FuzzAnswer(f *testing.F) {
+	f.Add(finish(appendUint32(request(30, 0, cmdNAPIGet), attrNAPIID, 8193)))
+	f.Add(finish(appendUint64(request(unix.NLMSG_ERROR, unix.NLM_F_ACK_TLVS, 0xff), attrNAPIGROFlush, 1)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		left := len(b)
+		for m, rest, ok := nextAnswer(b); ok; m, rest, ok = nextAnswer(rest) {
+			require.Less(t, len(rest), left)
+			left = len(rest)
+			_ = m.err()
+			if len(m.body) >= sizeofGenlMsghdr {
+				attrs := m.body[sizeofGenlMsghdr:]
+				require.Equal(t, NoQueue, parseNAPI(attrs).Queue)
+				parseQueue(attrs)
+				hasCommand(attrs, cmdNAPISet)
+			}
+		}
+	})
 }

@@ -2,7 +2,10 @@ package napi
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -387,4 +390,77 @@ func TestJournalOfAnotherNamespaceOfTheSameInode(t *testing.T) {
 		require.NoError(t, k.Close())
 		require.Empty(t, files(t, dir))
 	}
+}
+
+// TestJournalOfAKilledProcess kills a process that writes all the time: whatever it was doing, the journal is whole.
+func TestJournalOfAKilledProcess(t *testing.T) {
+	if dir := os.Getenv("WEIR_TEST_JOURNAL"); dir != "" {
+		writeForever(t, dir) // the process to be killed is this test itself
+	}
+	dir := journalDir(t)
+	netns, err := threadNetns()
+	require.NoError(t, err)
+	path := filepath.Join(dir, fmt.Sprintf("%d.journal", netns))
+	for range 5 {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJournalOfAKilledProcess$", "-test.timeout=60s")
+		child.Env = append(os.Environ(), "WEIR_TEST_JOURNAL="+dir)
+		require.NoError(t, child.Start())
+		writes, last := 0, uint64(0)
+		require.Eventually(t, func() bool {
+			var s unix.Stat_t
+			if unix.Stat(path, &s) == nil && s.Ino != last {
+				writes, last = writes+1, s.Ino
+			}
+			return writes >= 10
+		}, 20*time.Second, time.Millisecond, "it writes nothing")
+		_, err := OpenJournal(dir)
+		require.ErrorIs(t, err, ErrInUse)
+		require.ErrorContains(t, err, fmt.Sprintf("pid %d", child.Process.Pid))
+		require.NoError(t, child.Process.Kill())
+		require.ErrorContains(t, child.Wait(), "killed")
+
+		j, err := OpenJournal(dir)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, len(j.c.Entries), 1)
+		require.Equal(t, uint32(7), j.c.Entries[0].Settings.DeferHardIRQs)
+		require.NoError(t, j.Close())
+		require.Equal(t, []string{filepath.Base(path)}, files(t, dir))
+	}
+}
+
+// writeForever takes and restores until it fails or is killed.
+func writeForever(t *testing.T, dir string) {
+	j := openJournal(t, dir)
+	require.NoError(t, j.Took("lo", 0, Settings{DeferHardIRQs: 7}))
+	for queue := 1; ; queue = queue%50 + 1 {
+		require.NoError(t, j.Took("lo", queue, Settings{}))
+		require.NoError(t, j.Restored("lo", (queue+25)%50+1))
+	}
+}
+
+// TestJournalRace has goroutines share a journal, and others open it all the while.
+func TestJournalRace(t *testing.T) {
+	dir := journalDir(t)
+	j := openJournal(t, dir)
+	errs := make(chan error)
+	for queue := range 4 {
+		go func() {
+			for range 20 {
+				if err := errors.Join(j.Took("lo", queue, Settings{}), j.Restored("lo", queue), j.Took("lo", queue, Settings{DeferHardIRQs: 3})); err != nil {
+					errs <- err
+					return
+				}
+			}
+			_, err := OpenJournal(dir)
+			if !errors.Is(err, ErrInUse) {
+				errs <- fmt.Errorf("opened a second time: %w", err)
+				return
+			}
+			errs <- nil
+		}()
+	}
+	for range 4 {
+		require.NoError(t, <-errs)
+	}
+	require.Len(t, j.c.Entries, 4)
 }

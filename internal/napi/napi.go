@@ -45,6 +45,18 @@ type NAPI struct {
 	Settings
 }
 
+// String names the NAPI and all that is known of it.
+func (n NAPI) String() string {
+	queue := "no queue"
+	switch {
+	case n.Queue >= 0 && n.Mapped:
+		queue = fmt.Sprintf("queue %d", n.Queue)
+	case n.Queue >= 0:
+		queue = fmt.Sprintf("queue %d by order", n.Queue)
+	}
+	return fmt.Sprintf("NAPI %d, %s, irq %d, thread %d: %v", n.ID, queue, n.IRQ, n.PID, n.Settings)
+}
+
 // Settings are the knobs of one NAPI.
 type Settings struct {
 	// DeferHardIRQs is how many empty polls in a row the interrupt stays masked for (napi_defer_hard_irqs).
