@@ -1,0 +1,158 @@
+package vmtest
+
+import (
+	"bufio"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// guestModules are loaded in every guest: the drivers of all NICs there can be, the agent's serial port, and what routers stack on a NIC.
+var guestModules = []string{
+	"virtio_pci", "virtio_console", "virtio_rng", "virtio_net", "vmxnet3", "8021q", "vrf", "dummy", "veth",
+}
+
+// tools are programs of the host that the guest gets, with their shared libraries. Its shell is dash: that of busybox would prefer
+// busybox's own ip.
+var tools = []string{"dash", "ip", "tc", "ethtool"}
+
+// Files are files of the host by their paths in the guest, where they can be executed.
+type Files map[string]string
+
+// BuildPrograms compiles what every guest needs into dir, without cgo, and says where it is in the guest: weir as /bin/weir, the agent
+// as /init.
+func BuildPrograms(ctx context.Context, dir string) (Files, error) {
+	files := Files{}
+	for guest, pkg := range map[string]string{"/bin/weir": "weir/cmd/weir", "/init": "weir/internal/vmtest/agent"} {
+		files[guest] = filepath.Join(dir, path.Base(guest))
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", files[guest], pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build %s: %w: %s", pkg, err, out)
+		}
+	}
+	return files, nil
+}
+
+// initramfs writes the root file system of a guest: files, a busybox, tools, and the modules of a kernel.
+func initramfs(to string, k Kernel, extra []string, files Files) (err error) {
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	w := bufio.NewWriter(out)
+	a := &archive{w: w}
+	for _, dir := range []string{"proc", "sys", "dev", "run", "tmp", "root", "etc"} {
+		a.dir(dir)
+	}
+	modules, err := k.modules(append(append([]string{}, guestModules...), extra...))
+	if err != nil {
+		return err
+	}
+	var list strings.Builder
+	for _, m := range modules {
+		a.file("modules.d/"+m.name+".ko", 0o644, m.data)
+		fmt.Fprintf(&list, "/modules.d/%s.ko\n", m.name)
+	}
+	a.file("modules", 0o644, []byte(list.String()))
+	if err := a.busybox(); err != nil {
+		return err
+	}
+	if err := a.tools(); err != nil {
+		return err
+	}
+	for guest, host := range files {
+		if err := a.copy(strings.TrimPrefix(guest, "/"), host); err != nil {
+			return err
+		}
+	}
+	if err := a.close(); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// copy adds an executable file of the host.
+func (a *archive) copy(name, host string) error {
+	data, err := os.ReadFile(host)
+	if err != nil {
+		return err
+	}
+	a.file(name, 0o755, data)
+	return nil
+}
+
+// busybox adds busybox under the name of each of its programs that the guest does not have in full.
+func (a *archive) busybox() error {
+	host, err := find("busybox")
+	if err != nil {
+		return err
+	}
+	if f, err := elf.Open(host); err != nil {
+		return err
+	} else if libs, err := f.ImportedLibraries(); f.Close() != nil || err != nil || len(libs) > 0 {
+		return fmt.Errorf("%s is not static: install busybox-static", host)
+	}
+	names, err := output("busybox", "--list")
+	if err != nil {
+		return err
+	}
+	if err := a.copy("bin/busybox", host); err != nil {
+		return err
+	}
+	a.link("bin/sh", "dash")
+	full := map[string]bool{"busybox": true, "sh": true}
+	for _, name := range tools {
+		full[name] = true
+	}
+	for _, name := range strings.Fields(string(names)) {
+		if !full[name] {
+			a.link("bin/"+name, "busybox")
+		}
+	}
+	return nil
+}
+
+// tools adds the tools and the shared libraries they name, all in /lib.
+func (a *archive) tools() error {
+	have := map[string]bool{}
+	for _, name := range tools {
+		host, err := find(name)
+		if err != nil {
+			return err
+		}
+		if err := a.copy("bin/"+name, host); err != nil {
+			return err
+		}
+		libs, err := output("ldd", host)
+		if err != nil {
+			return err
+		}
+		// "libmnl.so.0 => /lib/x86_64-linux-gnu/libmnl.so.0 (0x…)", and the loader alone: "/lib64/ld-linux-x86-64.so.2 (0x…)"
+		for line := range strings.Lines(string(libs)) {
+			to, from, found := strings.Cut(strings.TrimSpace(line), " => ")
+			from, _, _ = strings.Cut(from, " (")
+			if !found {
+				to, _, _ = strings.Cut(to, " (")
+				from = to
+			} else {
+				to = "/lib/" + to
+			}
+			if have[to] || !filepath.IsAbs(from) {
+				continue
+			}
+			have[to] = true
+			if err := a.copy(strings.TrimPrefix(to, "/"), from); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
