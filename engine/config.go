@@ -125,6 +125,9 @@ type Rings struct {
 	Backlog int
 }
 
+// owns says whether receive work is to be owned at all.
+func (c Config) owns() bool { return c.Ownership != OwnershipOff && c.Poller.Mode != poller.Interrupt }
+
 // fillMin is the lower bound of the Fill depth in force.
 func (r Rings) fillMin(d EarlyDiscard) int {
 	if r.FillMin == 0 || d == DiscardOff {

@@ -13,7 +13,6 @@ import (
 
 	"weir/engine/fib"
 	"weir/internal/host"
-	"weir/internal/napi"
 	"weir/poller"
 	"weir/queues"
 	"weir/xdpprog"
@@ -230,11 +229,6 @@ func (e *Engine) openWorkers() error {
 	return nil
 }
 
-// ownership says whether receive work is to be owned at all.
-func (e *Engine) ownership() bool {
-	return e.config.Ownership != OwnershipOff && e.config.Poller.Mode != poller.Interrupt
-}
-
 // openWorker opens a worker's sockets on every port. The worker is returned even with an error, so that it can be closed.
 func (e *Engine) openWorker(id, cpu int) (*worker, error) {
 	w := newWorker(id, cpu, len(e.ports), e.table)
@@ -251,13 +245,6 @@ func (e *Engine) openWorker(id, cpu int) (*worker, error) {
 		return w, err
 	}
 	w.sched = sched
-	if e.ownership() {
-		client, err := napi.Dial()
-		if err != nil {
-			return w, err
-		}
-		w.masker = client
-	}
 	for _, p := range e.ports {
 		if err := e.openQueues(w, p); err != nil {
 			return w, err
@@ -334,8 +321,8 @@ func (w *worker) addSource(p *port, sock *queues.Socket, umem *queues.UMEM, door
 	s.door.SetCPU(w.cpu)
 	s.slot = w.driver.watch(sock.FD())
 	rc := poller.ReceiverConfig{Quota: p.config.Quota, Window: s.window()}
-	if w.masker != nil {
-		s.owner = newOwner(s, w.masker, c.Ownership, c.Poller.Share)
+	if c.owns() {
+		s.owner = newOwner(s, c.Ownership, c.Poller.Share)
 		rc.Owner = s.owner
 	}
 	id, err := w.sched.AddReceiver(fmt.Sprintf("%s/%d", p.config.Name, sock.Queue()), s, rc)
@@ -464,9 +451,6 @@ func (e *Engine) Close() error {
 	}
 	for _, w := range e.workers {
 		err = errors.Join(err, w.groups.close(), w.driver.close())
-		if w.masker != nil {
-			err = errors.Join(err, w.masker.Close())
-		}
 	}
 	if e.guard != nil {
 		err = errors.Join(err, e.guard.close())

@@ -34,10 +34,8 @@ const (
 type guard struct {
 	engine  *Engine
 	client  *napi.Client
-	journal interface {
-		Took(string, int, int, napi.Settings) error
-	}
-	netns   int // where sockets are opened
+	journal *napi.Journal // nil when none is kept
+	netns   int           // where sockets are opened
 	sources []*guarded
 	workers []pulse
 	cpus    int // this process may use
@@ -49,9 +47,11 @@ type guard struct {
 type guarded struct {
 	*source
 	port   *port
-	seen   uint64 // frames at the last tick
+	device *napi.Device // what the NAPI is set by where the kernel cannot set single ones
+	seen   uint64       // frames at the last tick
 	known  napi.NAPI
 	kernel kernelThread
+	took   took
 	probe  placeProbe
 	driven drivenShare
 }
@@ -77,38 +77,116 @@ func (e *Engine) openGuard() (err error) {
 			g.sources = append(g.sources, &guarded{source: s, port: e.ports[s.port]})
 		}
 	}
-	if !e.ownership() {
+	if !e.config.owns() {
 		return nil
 	}
 	if g.netns, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("open this network namespace: %w: is /proc mounted?", err)
 	}
-	if g.client, err = napi.Dial(); err != nil {
+	if err := errors.Join(g.openClient(), g.openJournal()); err != nil {
 		return err
 	}
 	for _, s := range g.sources {
 		if s.owner == nil {
 			continue
 		}
-		n, err := g.find(s)
-		if err != nil {
+		if err := g.equip(s); err != nil {
 			return err
 		}
-		if n.ID == 0 {
-			continue
+		n, err := g.find(s)
+		if err == nil && n.ID != 0 {
+			err = g.adopt(s, n, func(f func()) { f() })
 		}
-		if err := g.adopt(s, n, func(f func()) { f() }); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// find returns the NAPI of a source's queue; ID 0 when there is none.
+// equip gives an owner what it masks with: a netlink socket of its worker, or the files of its device.
+func (g *guard) equip(s *guarded) (err error) {
+	if g.client != nil {
+		w := s.worker
+		if w.client == nil {
+			w.client, err = napi.Dial()
+		}
+		s.owner.masker = w.client
+		return err
+	}
+	s.device, err = napi.OpenDevice(s.port.config.Name)
+	if errors.Is(err, napi.ErrUnsupported) {
+		g.engine.warn("port %s: receive work cannot be owned: %v", s.port.config.Name, err)
+		return nil
+	}
+	if s.port.queues.rx > 1 {
+		g.engine.warn("port %s: receive work cannot be owned: with several queues it takes Linux 6.13", s.port.config.Name)
+	}
+	if err == nil {
+		s.owner.masker = deviceMasker{s.device}
+	}
+	return err
+}
+
+// deviceMasker masks a device of one queue as if it were a NAPI.
+type deviceMasker struct{ *napi.Device }
+
+// SetMasking sets the masking of the device.
+func (m deviceMasker) SetMasking(_ int, deferHardIRQs uint32, groFlush time.Duration) error {
+	return m.Device.SetMasking(deferHardIRQs, groFlush)
+}
+
+// openClient leaves g.client nil where the kernel does not tell about single NAPIs (before Linux 6.13).
+func (g *guard) openClient() error {
+	client, err := napi.Dial()
+	switch {
+	case errors.Is(err, napi.ErrUnsupported):
+		return nil
+	case err != nil:
+		return err
+	case !client.CanSet():
+		return client.Close()
+	}
+	g.client = client
+	return nil
+}
+
+// openJournal puts back what a weir that was killed has left changed, and keeps a journal from now on.
+func (g *guard) openJournal() error {
+	if g.engine.config.RunDir == "" {
+		return nil
+	}
+	journal, err := napi.OpenJournal(g.engine.config.RunDir)
+	if errors.Is(err, napi.ErrInUse) {
+		g.engine.warn("%v: another weir keeps it: what this one changes on NAPIs would not be put back after a kill", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	g.journal = journal
+	words, err := journal.Replay(g.client)
+	for _, w := range words {
+		g.engine.warn("left by a weir that was killed: %s", w)
+	}
+	return err
+}
+
+// anonymous is the id of a NAPI that the kernel does not tell. Its queue is the only one of its device.
+const anonymous = -1
+
+// find returns the NAPI of a source's queue; ID 0 when there is none that could be owned.
 func (g *guard) find(s *guarded) (napi.NAPI, error) {
+	if g.client == nil {
+		if s.device == nil || s.port.queues.rx > 1 {
+			return napi.NAPI{}, nil
+		}
+		settings, err := s.device.Settings()
+		return napi.NAPI{ID: anonymous, Queue: s.sock.Queue(), Settings: settings}, err
+	}
 	list, err := g.client.List(s.port.ifindex)
 	if err != nil {
-		return napi.NAPI{}, fmt.Errorf("port %s: list NAPIs: %w", s.port.config.Name, err)
+		return napi.NAPI{}, fmt.Errorf("port %s: %w", s.port.config.Name, err)
 	}
 	i := slices.IndexFunc(list, func(n napi.NAPI) bool { return n.Queue == s.sock.Queue() })
 	if i < 0 {
@@ -120,20 +198,32 @@ func (g *guard) find(s *guarded) (napi.NAPI, error) {
 // adopt gives a source's owner a NAPI that the guard has not seen before, and a new handle socket for it; on runs a function on the
 // worker's thread.
 func (g *guard) adopt(s *guarded, n napi.NAPI, on func(func())) error {
-	if g.journal != nil {
-		if err := g.journal.Took(s.port.config.Name, s.port.ifindex, n.Queue, n.Settings); err != nil {
-			return err
-		}
+	if err := g.note(s, n.Settings); err != nil {
+		return err
 	}
 	sock, err := napi.OpenSocket(s.port.config.Name)
 	if err != nil {
 		return err
 	}
 	s.known = n
-	on(func() {
-		err = s.owner.replace(sock, n)
-	})
+	on(func() { err = s.owner.replace(sock, n) })
 	return err
+}
+
+// note writes into the journal what is to be put back of a source's NAPI, in place of what was noted before.
+func (g *guard) note(s *guarded, before napi.Settings) error {
+	if g.journal == nil {
+		return nil
+	}
+	return errors.Join(g.journal.Restored(s.port.config.Name, s.where()), g.journal.Took(s.port.config.Name, s.where(), before))
+}
+
+// where is the place of a source's NAPI in the journal.
+func (s *guarded) where() int {
+	if s.device != nil {
+		return napi.DeviceWide
+	}
+	return s.sock.Queue()
 }
 
 // run is the guard's thread until ctx ends.
@@ -198,7 +288,7 @@ func (g *guard) feelPulse() {
 			continue
 		}
 		for _, s := range g.sources {
-			if s.owner != nil && s.worker == w {
+			if s.worker == w {
 				g.rescue(s)
 			}
 		}
@@ -257,106 +347,31 @@ func (g *guard) learnFor(s *guarded) {
 	o.taught()
 }
 
-// inspect looks at what others may have changed.
-func (g *guard) inspect() {
-	if g.client == nil {
-		return
-	}
-	for _, s := range g.sources {
-		if s.owner == nil {
-			continue
-		}
-		if err := g.inspectSource(s); err != nil {
-			g.engine.notice("port %s queue %d: receive work: %v", s.port.config.Name, s.sock.Queue(), err)
-		}
-	}
-}
-
-func (g *guard) inspectSource(s *guarded) error {
-	o := s.owner
-	before := o.moves.Load()
-	n, err := g.find(s)
-	if err != nil {
-		return err
-	}
-	if n.ID != s.known.ID {
-		return g.renew(s, n)
-	}
-	if n.ID == 0 {
-		return nil
-	}
-	s.kernel.look(n)
-	o.saw(n, s.kernel)
-	if err := g.checkMasking(s, n, before); err != nil {
-		return err
-	}
-	return g.checkPlace(s, n)
-}
-
-// renew follows a NAPI that has gone or has a new id: a link flap, other channels.
-func (g *guard) renew(s *guarded, n napi.NAPI) error {
-	o := s.owner
-	if s.known.ID != 0 {
-		g.engine.notice("port %s queue %d: its NAPI %d is gone: receive work is learned again", s.port.config.Name, s.sock.Queue(), s.known.ID)
-		o.count.voided.Add(1)
-	}
-	var err error
-	on := func(f func()) {
-		ok := s.worker.driver.call(func() {
-			f()
-			err = s.worker.sched.Lost(s.id)
-		})
-		if !ok {
-			err = s.worker.stuck()
-		}
-	}
-	if n.ID == 0 {
-		s.known = n
-		on(func() { o.mu.Lock(); o.napi = n; o.learned, o.owned = false, false; o.mu.Unlock() })
-		return err
-	}
-	return errors.Join(g.adopt(s, n, on), err)
-}
-
-// checkMasking compares the NAPI's settings with what they should be. before is the count of owns and releases before they were read.
-func (g *guard) checkMasking(s *guarded, n napi.NAPI, before uint64) error {
-	o := s.owner
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.moves.Load() != before || o.handle == nil {
-		return nil // they are changing; the next look tells
-	}
-	ours := n.DeferHardIRQs == deferHardIRQs && n.GROFlush == o.flush
-	switch {
-	case o.owned && !ours:
-		o.count.retaken.Add(1)
-		g.engine.notice("port %s queue %d: somebody set NAPI %d to defer-hard-irqs %d, gro-flush-timeout %v while weir owns it: taken back",
-			s.port.config.Name, s.sock.Queue(), n.ID, n.DeferHardIRQs, n.GROFlush)
-		return o.mask()
-	case o.owned:
-		return nil
-	case o.rescued && g.workers[s.worker.id].still == 0:
-		// The worker runs again and has found no backlog to own for.
-		o.rescued = false
-		return errors.Join(o.unmask(), o.handle.Drive())
-	case !ours && (n.DeferHardIRQs != o.before.DeferHardIRQs || n.GROFlush != o.before.GROFlush):
-		o.before.DeferHardIRQs, o.before.GROFlush = n.DeferHardIRQs, n.GROFlush // the administrator's, to be put back from now on
-		if g.journal != nil {
-			return g.journal.Took(s.port.config.Name, s.port.ifindex, n.Queue, o.before)
-		}
-	}
-	return nil
-}
-
 // close puts everything back; after the workers have given their receive work up.
 func (g *guard) close() error {
-	var err error
+	var errs []error
+	for _, s := range g.sources {
+		errs = append(errs, s.restoreThread())
+		if g.journal != nil {
+			errs = append(errs, g.journal.Restored(s.port.config.Name, s.where()))
+		}
+		if s.device != nil {
+			errs = append(errs, s.device.Close())
+		}
+	}
+	for _, w := range g.engine.workers {
+		if w.client != nil {
+			errs = append(errs, w.client.Close())
+		}
+	}
 	if g.client != nil {
-		err = errors.Join(err, g.client.Close())
+		errs = append(errs, g.client.Close())
+	}
+	if g.journal != nil {
+		errs = append(errs, g.journal.Close())
 	}
 	if g.netns >= 0 {
-		err = errors.Join(err, unix.Close(g.netns))
-		g.netns = -1
+		errs = append(errs, unix.Close(g.netns))
 	}
-	return err
+	return errors.Join(errs...)
 }

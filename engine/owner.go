@@ -39,7 +39,6 @@ type handle interface {
 // masker sets how long a NAPI stays masked; a napi.Client.
 type masker interface {
 	SetMasking(id int, deferHardIRQs uint32, groFlush time.Duration) error
-	Close() error
 }
 
 // owner is the receive work of one source and the means to run it on the worker's thread only:
@@ -90,8 +89,8 @@ type ownerCounters struct {
 	driven, failed, rescued, retaken, voided atomic.Uint64
 }
 
-func newOwner(s *source, m masker, asked Ownership, share poller.Share) *owner {
-	o := &owner{source: s, masker: m, asked: asked, cpu: s.worker.cpu, means: asked, flush: max(flushTimeout, 2*share.Period)}
+func newOwner(s *source, asked Ownership, share poller.Share) *owner {
+	o := &owner{source: s, asked: asked, cpu: s.worker.cpu, means: asked, flush: max(flushTimeout, 2*share.Period)}
 	if asked == OwnershipAuto {
 		o.means = OwnershipSocket
 	}
@@ -109,7 +108,7 @@ func (o *owner) Learn() {
 	switch {
 	case o.means == OwnershipSocket && o.sock != nil:
 		o.source.door.Teach(o.sock.Port())
-	case o.means == OwnershipUring && o.napi.ID != 0 && !o.learned:
+	case o.means == OwnershipUring && o.napi.ID > 0 && !o.learned:
 		ring, err := napi.OpenUring(o.napi.ID)
 		if err != nil {
 			_ = o.fail(err)
@@ -172,7 +171,7 @@ func (o *owner) Own() error {
 
 // mask makes the next poll of the handle leave the NAPI masked; under mu, by the worker or the guard.
 func (o *owner) mask() error {
-	if o.handle == nil || o.napi.ID == 0 {
+	if o.handle == nil || o.masker == nil || o.napi.ID == 0 {
 		return o.fail(errNoHandle)
 	}
 	if err := o.masker.SetMasking(o.napi.ID, deferHardIRQs, o.flush); err != nil {
@@ -244,12 +243,33 @@ func (o *owner) Release() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.look()
-	if err := o.unmask(); err != nil {
+	if err := o.giveBack(); err != nil {
 		return o.fail(err)
 	}
-	o.owned = false
+	return nil
+}
+
+// giveBack unmasks and polls, so that the kernel sees what came while it was masked; under mu.
+func (o *owner) giveBack() error {
+	err := o.unmask()
+	if err == nil {
+		// A pending signal, as Go's preemption sends them, keeps a call from polling: the scheduler drives once more after this, so both
+		// would have to meet one.
+		err = o.handle.Drive()
+	}
+	if err != nil {
+		return err
+	}
+	o.owned, o.rescued = false, false
 	o.moves.Add(1)
 	return nil
+}
+
+// Losing says whether packets were refused for want of a frame since it was asked last.
+func (o *owner) Losing() bool {
+	losing := o.source.losing
+	o.source.losing = false
+	return losing
 }
 
 // Competes says whether receive work that nobody owns runs on the worker's CPU. Owned, the guard knows whether it still would.
@@ -312,8 +332,7 @@ func (o *owner) close() error {
 	defer o.mu.Unlock()
 	var err error
 	if (o.owned || o.rescued) && o.handle != nil {
-		err = errors.Join(o.unmask(), o.handle.Drive())
-		o.owned, o.rescued = false, false
+		err = errors.Join(o.giveBack(), o.handle.Drive())
 	}
 	return errors.Join(err, o.closeHandle())
 }

@@ -30,6 +30,7 @@ type source struct {
 	granted uint64
 	fill    fillDepth
 	refused uint64 // packets the door had refused for want of credit at the end of the last turn
+	losing  bool   // packets were refused since the owner was asked
 	owner   *owner // nil when its receive work cannot be owned
 	// maxFrame is the longest frame a frame of the UMEM takes.
 	maxFrame int
@@ -72,6 +73,7 @@ func (s *source) adaptFill(limit, waiting int) {
 	lent, refused := s.sock.FillLen(), s.door.NoCredit()
 	starved := refused != s.refused || lent == waiting
 	s.refused = refused
+	s.losing = s.losing || starved
 	if s.fill.note(starved, limit, waiting, lent) {
 		s.setFill()
 	}

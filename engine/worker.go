@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"weir/engine/fib"
+	"weir/internal/napi"
 	"weir/poller"
 	"weir/queues"
 )
@@ -37,7 +38,7 @@ type worker struct {
 	// egresses is indexed by port; every worker can transmit on every port.
 	egresses []*egress
 	groups   umemGroups
-	masker   masker // of this worker's thread; nil when no receive work can be owned
+	client   *napi.Client // of this worker's thread; nil when no receive work is owned, or by other means
 	batch    [batchSize]queues.Desc
 	asks     [maxAsks]fib.Request
 	numAsks  int

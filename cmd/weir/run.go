@@ -95,6 +95,8 @@ func (s *service) serve(ctx context.Context, out io.Writer, server *control.Serv
 			return errors.Join(err, <-served)
 		case err := <-served:
 			return err
+		case event := <-s.engine.Events():
+			s.log.Warn(event)
 		case <-hangups:
 			if _, err := s.reload(); err != nil {
 				s.log.Error("reload refused, nothing changed", "error", err)

@@ -7,6 +7,7 @@ import (
 
 	"weir/engine"
 	"weir/internal/config"
+	"weir/internal/control"
 	"weir/poller"
 )
 
@@ -79,6 +80,7 @@ func engineConfig(c *config.Config) engine.Config {
 			RX: c.Rings.RX, TX: c.Rings.TX, Fill: c.Rings.Fill, Completion: c.Rings.Completion,
 			FillDepth: c.Rings.FillDepth, FillMin: c.Rings.FillMin, Backlog: c.Rings.Backlog,
 		},
+		RunDir:       control.RunDir,
 		AcceptBypass: c.AcceptBypass,
 	}
 	for _, p := range c.Ports {

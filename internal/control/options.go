@@ -45,7 +45,10 @@ type Change struct {
 }
 
 // SocketPath is where a weir in the network namespace with this inode keeps its control socket unless told otherwise.
-func SocketPath(netns uint64) string { return fmt.Sprintf("/run/weir/%d.sock", netns) }
+func SocketPath(netns uint64) string { return fmt.Sprintf("%s/%d.sock", RunDir, netns) }
+
+// RunDir is where running weirs keep what others must find.
+const RunDir = "/run/weir"
 
 // check fills in what may be left out and refuses the rest.
 func (o *Options) check() error {
