@@ -48,12 +48,13 @@ type guarded struct {
 	*source
 	port   *port
 	device *napi.Device // what the NAPI is set by where the kernel cannot set single ones
-	seen   uint64       // frames at the last tick
-	known  napi.NAPI
-	kernel kernelThread
-	took   took
-	probe  placeProbe
-	driven drivenShare
+	// Frames at the last tick: all of them, and those on the worker's CPU.
+	seen, here uint64
+	known      napi.NAPI
+	kernel     kernelThread
+	took       took
+	probe      placeProbe
+	driven     drivenShare
 }
 
 // pulse is what the guard remembers of one worker.
@@ -268,15 +269,15 @@ func (g *guard) leaveWorkers() {
 	}
 }
 
-// feelPulse finds workers that do not run although packets come for them. What has their CPU is most likely the NAPI itself.
+// feelPulse finds workers that do not run although packets come for them on their own CPU. What has that CPU is most likely the NAPI.
 func (g *guard) feelPulse() {
-	came := make([]bool, len(g.workers)) // at most a worker's number of bytes, off the packet path
+	came := make([]bool, len(g.workers))
 	for _, s := range g.sources {
-		all, _, _ := s.door.Seen()
-		if all != s.seen {
+		all, here, _ := s.door.Seen()
+		if 2*(here-s.here) > all-s.seen { // what runs elsewhere does not keep the worker from running
 			came[s.worker.id] = true
 		}
-		s.seen = all
+		s.seen, s.here = all, here
 	}
 	for i, w := range g.engine.workers {
 		p := &g.workers[i]
