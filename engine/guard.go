@@ -18,6 +18,8 @@ const (
 	guardTick = 10 * time.Millisecond
 	// inspectTicks is how many ticks pass between two looks at what others may have changed: a quarter of a second.
 	inspectTicks = 25
+	// shareTicks is how many ticks a window of the CPU share has.
+	shareTicks = int(shareWindow / guardTick)
 	// watchTicks is how many ticks the window of the livelock watch has: a second.
 	watchTicks = 100
 	// lessonWait is how long the guard waits for a lesson in place of a worker that is starved.
@@ -61,6 +63,7 @@ type guarded struct {
 type pulse struct {
 	beat  uint64
 	still int // ticks in a row without a round though packets came
+	share shareWatch
 }
 
 // openGuard makes the owners' handles and remembers what the NAPIs were; before the workers run. Without ownership there is still the
@@ -246,6 +249,9 @@ func (g *guard) run(ctx context.Context) {
 		}
 		g.ticks++
 		g.feelPulse()
+		if g.ticks%shareTicks == 0 {
+			g.watchShares()
+		}
 		if g.ticks%inspectTicks == 0 {
 			g.inspect()
 		}
@@ -289,7 +295,7 @@ func (g *guard) feelPulse() {
 			continue
 		}
 		for _, s := range g.sources {
-			if s.worker == w {
+			if s.worker == w && s.owner != nil {
 				g.rescue(s)
 			}
 		}
@@ -361,6 +367,7 @@ func (g *guard) close() error {
 		}
 	}
 	for _, w := range g.engine.workers {
+		w.threads.close()
 		if w.client != nil {
 			errs = append(errs, w.client.Close())
 		}
