@@ -1,11 +1,14 @@
 package xdpprog
 
 import (
+	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -218,24 +221,30 @@ func TestLessonLinearPart(t *testing.T) {
 
 // Several CPUs that see the same request in generic mode answer it once.
 func TestLessonOnSeveralCPUs(t *testing.T) {
+	const threads, rounds = 2, 6000
 	p := newPort(t, AttachGeneric)
-	const threads, rounds, frames = 4, 50, 50
-	for round := range rounds {
-		p.Door(0).Teach(uint16(round + 1))
-		var wg sync.WaitGroup
-		errs := make([]error, threads)
-		for i := range threads {
-			wg.Go(func() { errs[i] = repeat(p.program, transit(), frames) })
-		}
-		wg.Wait()
-		for _, err := range errs {
-			require.NoError(t, err)
-		}
+	var arrived, asked atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, threads)
+	for i := range threads {
+		wg.Go(func() {
+			for round := int64(1); round <= rounds; round++ {
+				// The last to arrive asks, then all go at once.
+				if arrived.Add(1) == threads*round {
+					p.Door(0).Teach(9)
+					asked.Store(round)
+				}
+				for asked.Load() < round {
+					runtime.Gosched()
+				}
+				_, err := tryRun(p.program, transit(), nil)
+				errs[i] = cmp.Or(errs[i], err)
+			}
+		})
 	}
-	c := p.Counters()
-	require.EqualValues(t, threads*rounds*frames, c.Seen)
-	require.EqualValues(t, rounds, c.Lessons)
-	require.Equal(t, c.Seen, c.Sum())
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	require.Equal(t, Counters{Seen: threads * rounds, Lessons: rounds, DroppedNoCredit: (threads - 1) * rounds}, p.Counters())
 }
 
 // onCPU runs f on a thread that is kept on one CPU.
