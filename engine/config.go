@@ -155,6 +155,8 @@ type Config struct {
 	Ownership    Ownership
 	UMEM         UMEMConfig
 	Rings        Rings
+	// WorkerNice is the nice value of the workers' threads, -20 to 19.
+	WorkerNice int
 	// RunDir is where the journal of what was changed on the host is kept, so that a crash can be undone at the next start; empty keeps none.
 	RunDir string
 	// AcceptBypass forwards although kernel rules (nftables, tc, xfrm) that would apply to the traffic are bypassed.

@@ -29,6 +29,11 @@ type driver struct {
 	failed chan error
 	cpu    int64 // the thread's CPU time when last asked
 	idleNS atomic.Int64
+	// sharedNS is the time asleep because the CPU share was used up; free, set by the guard, says that the share is not enforced now.
+	sharedNS atomic.Int64
+	free     atomic.Bool
+	// softIRQNS is the CPU's time in softirq as the guard read it last.
+	softIRQNS atomic.Int64
 	// beat counts rounds and ends of blocks; standing still while packets wait means that the worker is stuck.
 	beat atomic.Uint64
 }
@@ -98,6 +103,10 @@ func (w *worker) run(pinned chan<- error) {
 		pinned <- fmt.Errorf("pin worker %d to CPU %d: %w: choose a CPU of this process's cpuset with workers:", w.id, w.cpu, err)
 		return
 	}
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, w.nice); err != nil {
+		pinned <- fmt.Errorf("set nice %d of worker %d: %w: needs CAP_SYS_NICE; set poller.nice 0", w.nice, w.id, err)
+		return
+	}
 	pinned <- nil
 	// The thread's CPU time costs a system call; without a limit nobody acts on it, and the time between the two readings will do.
 	limited := w.sched.Config().Share.Limit < 100
@@ -108,7 +117,7 @@ func (w *worker) run(pinned chan<- error) {
 		end := d.now()
 		used := end - begin
 		if limited {
-			used = d.used()
+			used = d.used() + w.threads.used(end)
 		}
 		next := w.sched.Settle(end, used)
 		w.publish()
@@ -127,8 +136,7 @@ func (w *worker) run(pinned chan<- error) {
 			err = d.block(next.UntilNS)
 			w.sched.Woke(d.now())
 		case poller.Sleep:
-			err = d.sleep(next.UntilNS)
-			w.sched.Woke(d.now())
+			err = w.rest(next.UntilNS)
 		}
 		if err != nil {
 			d.failed <- fmt.Errorf("worker %d on CPU %d: %w", w.id, w.cpu, err)
@@ -163,6 +171,29 @@ func (d *driver) sleep(untilNS int64) error {
 	d.fds = all[:1]
 	err := d.block(untilNS)
 	d.fds = all
+	return err
+}
+
+// rest sleeps until untilNS, or not at all for a share that is used up and not enforced now. Kernel threads that receive for the worker
+// rest with it.
+func (w *worker) rest(untilNS int64) error {
+	d := &w.driver
+	begin := d.now()
+	share := w.sched.ShareExhausted()
+	if share && d.free.Load() {
+		w.sched.Idle(begin)
+		return nil
+	}
+	if share {
+		w.threads.demote()
+		defer w.threads.promote()
+	}
+	err := d.sleep(untilNS)
+	end := d.now()
+	if share {
+		d.sharedNS.Add(end - begin)
+	}
+	w.sched.Woke(end)
 	return err
 }
 

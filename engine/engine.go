@@ -244,7 +244,7 @@ func (e *Engine) openWorker(id, cpu int) (*worker, error) {
 	if err != nil {
 		return w, err
 	}
-	w.sched = sched
+	w.sched, w.nice = sched, e.config.WorkerNice
 	for _, p := range e.ports {
 		if err := e.openQueues(w, p); err != nil {
 			return w, err

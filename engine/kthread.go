@@ -10,8 +10,11 @@ import (
 	"weir/internal/napi"
 )
 
-// demoted is the rank of a kernel thread that serves a worker: it runs when the worker sleeps, and the worker sleeps when it has nothing.
-var demoted = napi.Rank{Policy: unix.SCHED_IDLE}
+// below is the rank of a kernel thread that serves a worker of a nice value: the worker gets nine tenths when both want the CPU, and
+// sleeps when it has nothing. No lower: beside a third that never sleeps the thread would starve, and the worker with it.
+func below(nice int) napi.Rank {
+	return napi.Rank{Policy: unix.SCHED_NORMAL, Nice: min(nice+10, 19)}
+}
 
 // took is what weir has changed of a NAPI's thread.
 type took struct {
@@ -38,8 +41,8 @@ func (g *guard) checkThread(s *guarded, n napi.NAPI) error {
 		s.took = took{threaded: true, client: g.client, id: n.ID}
 		return nil // its thread shows at the next look
 	}
-	k := s.kernel
-	if k.pid == 0 || k.rank == demoted || !slices.Contains(k.cpus, s.worker.cpu) {
+	k, demoted := s.kernel, below(s.worker.nice)
+	if k.pid == 0 || k.rank == demoted || k.rank == resting || !slices.Contains(k.cpus, s.worker.cpu) {
 		return nil
 	}
 	if g.journal != nil {
@@ -55,7 +58,11 @@ func (g *guard) checkThread(s *guarded, n napi.NAPI) error {
 		return fmt.Errorf("rank it below the worker: %w", err)
 	}
 	s.took.pid, s.took.rank, s.took.client, s.took.id = k.pid, k.rank, g.client, n.ID
-	return nil
+	var err error
+	if !s.worker.driver.call(func() { err = s.worker.threads.add(k.pid, demoted) }) {
+		err = s.worker.stuck()
+	}
+	return err
 }
 
 // restoreThread gives a NAPI's thread its rank back, or ends it if it was made for weir.

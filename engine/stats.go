@@ -79,6 +79,7 @@ type WorkerStats struct {
 	Rounds  uint64                  `json:"rounds"`
 	Frames  queues.Ledger           `json:"frames"`
 	Backlog int                     `json:"backlog"`
+	Share   ShareStats              `json:"share"`
 	Sched   poller.Counters         `json:"scheduler"`
 	Sources []poller.ReceiverStatus `json:"sources"`
 	Queues  []poller.QueueStatus    `json:"queues"`
@@ -150,6 +151,7 @@ func (t *Totals) balance() {
 func (w *worker) stats() WorkerStats {
 	ws := WorkerStats{CPU: w.cpu, IdleNS: w.driver.idleNS.Load(), Rounds: w.driver.beat.Load(), Sched: *w.sched.Counters(),
 		Sources: w.sched.Receivers(nil), Queues: w.sched.Queues(nil)}
+	ws.Share = w.shareStats()
 	for _, u := range w.groups.all() {
 		ws.Frames = addLedgers(ws.Frames, u.Ledger())
 		ws.Pages = u.Pages()

@@ -32,6 +32,8 @@ type tables interface {
 // Everything here runs on the worker's thread, except where a comment says otherwise.
 type worker struct {
 	id, cpu int
+	nice    int
+	threads kernelThreads // that receive for this worker
 	table   tables
 	sched   *poller.Scheduler
 	sources []*source

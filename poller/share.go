@@ -64,6 +64,9 @@ func (s *Scheduler) reopenShare() {
 	}
 }
 
+// ShareExhausted tells whether input waits because the share is used up.
+func (s *Scheduler) ShareExhausted() bool { return s.share.exhausted }
+
 // Idle tells the scheduler that the CPU has nothing else to run: what the
 // paper's idle thread does. Unless the share is strict, input that waits for
 // its next period opens again and the account is cleared. A driver that cannot
