@@ -103,6 +103,10 @@ type PortConfig struct {
 	Mode Mode
 	// Quota is the most packets a receive queue of this port may handle in one turn; poller.Common takes that of Poller.
 	Quota poller.Quota
+	// Feedback is that of this port's egress queues; nil takes that of Config.
+	Feedback *Feedback
+	// Backlog is how many packets may wait in front of each TX ring of this port; 0 takes that of Rings.
+	Backlog int
 	// AllowManagement accepts a port that carries the default route or the current login session.
 	AllowManagement bool
 }
