@@ -21,6 +21,7 @@ type queue struct {
 	src       Queue
 	high, low int
 	spare     int // capacity above the high mark, at least 1
+	selective bool
 	timeoutNS int64
 	feeders   []ReceiverID // nil: every source
 
@@ -87,6 +88,7 @@ func (s *Scheduler) closeQueue(q *queue, n int) {
 			s.closeGate(r, Feedback)
 		}
 	}
+	s.reviewFeeders(q)
 }
 
 func (s *Scheduler) openQueue(q *queue, allowance int) {
@@ -101,6 +103,7 @@ func (s *Scheduler) openQueue(q *queue, allowance int) {
 			}
 		}
 	}
+	s.reviewFeeders(q)
 }
 
 func (r *receiver) feeds(q *queue) bool {

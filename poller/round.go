@@ -67,7 +67,15 @@ func (s *Scheduler) turn(r *receiver) {
 	}
 	limit := s.quotaOf(r)
 	end := EndQuota
-	for _, q := range r.queues {
+	only := r.sel.only()
+	for i := range len(r.queues) + 1 {
+		q := only
+		if i < len(r.queues) {
+			q = r.queues[i]
+		}
+		if q == nil {
+			continue
+		}
 		room := q.room()
 		if room >= limit {
 			continue
@@ -112,6 +120,9 @@ func (s *Scheduler) turn(r *receiver) {
 	if s.allowances {
 		for _, q := range r.queues {
 			q.spend(taken)
+		}
+		if only != nil {
+			only.spend(taken)
 		}
 	}
 }

@@ -56,6 +56,7 @@ type receiver struct {
 	queues []*queue // those it feeds
 
 	gate   gate
+	sel    selective
 	credit int  // granted and not yet taken
 	more   bool // its last turn ended with packets left
 	took   bool // its last turn took something
@@ -102,6 +103,7 @@ func (s *Scheduler) AddReceiver(name string, r Receiver, rc ReceiverConfig) (Rec
 		n.quota = s.cfg.Quota
 	}
 	n.ownership.holdNS = int64(s.cfg.Own.HoldOff)
+	n.sel.shutter, _ = r.(Shutter)
 	if n.owner != nil {
 		s.owners++
 	}
@@ -137,7 +139,7 @@ func (s *Scheduler) AddQueue(name string, q Queue, qc QueueConfig) (QueueID, err
 		}
 	}
 	s.lastID++
-	n := &queue{id: QueueID(s.lastID), name: name, src: q, feeders: slices.Clone(qc.Feeders), stuck: 1}
+	n := &queue{id: QueueID(s.lastID), name: name, src: q, feeders: slices.Clone(qc.Feeders), stuck: 1, selective: qc.Selective}
 	n.set(qc)
 	s.queues = append(s.queues, n)
 	for _, r := range s.receivers {
@@ -195,12 +197,18 @@ func (s *Scheduler) RemoveQueue(id QueueID) error {
 	s.queues = slices.Delete(s.queues, i, i+1)
 	for _, r := range s.receivers {
 		r.queues = slices.DeleteFunc(r.queues, func(x *queue) bool { return x == q })
+		r.unfeed(q)
+		s.reviewFeeds(r)
 	}
 	return nil
 }
 
 // connect makes r a feeder of q.
 func (s *Scheduler) connect(r *receiver, q *queue) {
+	if q.selective && r.sel.shutter != nil {
+		r.sel.feeds = append(r.sel.feeds, feed{q: q})
+		return
+	}
 	r.queues = append(r.queues, q)
 	if q.closed {
 		r.gate.congested++
