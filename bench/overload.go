@@ -69,9 +69,7 @@ func (o Overload) reference() DUT {
 func (r *overloadRun) placement(ctx context.Context, placement Placement) error {
 	var mlfrr uint64
 	if relative(r.Points) {
-		m, err := r.setup.findMLFRR(ctx, r.reference(), placement, func(t Trial) {
-			r.tell(fmt.Sprintf("search MLFRR of %s at %s, lost %.2f %%", t.DUT, t.Rate, 100*t.Lost), placement)
-		})
+		m, err := r.setup.findMLFRR(ctx, r.reference(), placement, func(what string) { r.tell(what, placement) })
 		r.result.MLFRRs = append(r.result.MLFRRs, m)
 		if err != nil {
 			return err
@@ -106,25 +104,18 @@ func (r *overloadRun) point(ctx context.Context, placement Placement, p Point) e
 	return nil
 }
 
-// attempts makes a trial until it is valid, or maxAttempts times, and returns the last.
-func (r *overloadRun) attempts(ctx context.Context, dut DUT, placement Placement, p Point, number int) (t Trial, err error) {
-	for attempt := range maxAttempts {
+// attempts makes one trial, again while it is invalid.
+func (r *overloadRun) attempts(ctx context.Context, dut DUT, placement Placement, p Point, number int) (Trial, error) {
+	return untilValid(number, func() (Trial, error) {
 		r.tell(fmt.Sprintf("%s at %s, trial %d of %d", dut.Name, p, number, r.Trials), placement)
-		if t, err = r.setup.trial(ctx, dut, placement, p); err != nil {
-			return t, err
-		}
-		t.Number, t.Attempt = number, attempt+1
+		return r.setup.trial(ctx, dut, placement, p)
+	}, func(t Trial) error {
 		r.result.Trials = append(r.result.Trials, t)
-		if r.Each != nil {
-			if err := r.Each(t); err != nil {
-				return t, err
-			}
+		if r.Each == nil {
+			return nil
 		}
-		if t.Valid() {
-			break
-		}
-	}
-	return t, nil
+		return r.Each(t)
+	})
 }
 
 // tell tells what goes on and how long the rest will take, going by what is done.

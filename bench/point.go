@@ -26,14 +26,17 @@ var DefaultPoints = []Point{
 	{Multiple: 4}, MaxPoint,
 }
 
-// ParseMultiple reads "0.5", "0.5x" or "max".
-func ParseMultiple(s string) (Point, error) {
+// ParsePoint reads a multiple, such as "0.5" or "0.5x", packets per second with a unit, such as "800k" or "1.2M", or "max".
+func ParsePoint(s string) (Point, error) {
 	if s == "max" {
 		return MaxPoint, nil
 	}
+	if strings.HasSuffix(s, "k") || strings.HasSuffix(s, "M") {
+		return ParseRate(s)
+	}
 	m, err := strconv.ParseFloat(strings.TrimSuffix(s, "x"), 64)
 	if err != nil || !(m > 0) || m > 1000 {
-		return Point{}, fmt.Errorf("rate %q: must be a multiple of the MLFRR above 0, such as 0.5, or max", s)
+		return Point{}, fmt.Errorf("rate %q: must be a multiple of the MLFRR, such as 0.5, or packets per second with a unit, such as 800k, or max", s)
 	}
 	return Point{Multiple: m}, nil
 }

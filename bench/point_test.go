@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParseMultiple(t *testing.T) {
+func TestParsePoint(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want Point
@@ -14,15 +14,16 @@ func TestParseMultiple(t *testing.T) {
 	}{
 		{"0.25", Point{Multiple: 0.25}, "0.25x"},
 		{"4x", Point{Multiple: 4}, "4x"},
+		{"800k", Point{PPS: 800_000}, "800k"},
 		{"max", MaxPoint, "max"},
 	} {
-		p, err := ParseMultiple(c.in)
+		p, err := ParsePoint(c.in)
 		require.NoError(t, err)
 		require.Equal(t, c.want, p)
 		require.Equal(t, c.text, p.String())
 	}
-	for _, bad := range []string{"", "0", "-1", "x", "NaN", "Inf", "1001", "800k"} {
-		_, err := ParseMultiple(bad)
+	for _, bad := range []string{"", "0", "-1", "x", "NaN", "Inf", "1001"} {
+		_, err := ParsePoint(bad)
 		require.ErrorContains(t, err, "must be a multiple", "%q", bad)
 	}
 }

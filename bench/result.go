@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"io"
 	"slices"
 )
@@ -17,19 +16,7 @@ type Result struct {
 }
 
 // WriteJSON writes everything.
-func (r Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
-// Livelocks is how often the watchdogs of the devices fired.
-func (r Result) Livelocks() (n uint64) {
-	for _, t := range r.Trials {
-		n += t.Livelocks
-	}
-	return n
-}
+func (r Result) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
 
 // Spread is a figure over trials.
 type Spread struct {
@@ -79,7 +66,7 @@ type Cell struct {
 	OfPlain  float64 `json:"of_plain"`
 	OfKernel float64 `json:"of_kernel"`
 	// Reverse sums up the traffic against the flood; nil without it.
-	Reverse *Reverse `json:"reverse,omitempty"`
+	Reverse *Count `json:"reverse,omitempty"`
 }
 
 // cellOf gathers the trials of a cell.
@@ -98,10 +85,9 @@ func cellOf(trials []Trial) Cell {
 		lost, user, system = append(lost, t.Lost), append(user, t.User), append(system, t.System)
 		if t.Reverse != nil {
 			if c.Reverse == nil {
-				c.Reverse = &Reverse{}
+				c.Reverse = &Count{}
 			}
-			c.Reverse.Sent += t.Reverse.Sent
-			c.Reverse.Received += t.Reverse.Received
+			*c.Reverse = c.Reverse.add(*t.Reverse)
 		}
 	}
 	for _, valid := range attempted {

@@ -20,8 +20,8 @@ func trialsAt(p Placement, rate Point, dut string, offered float64, delivered ..
 	return list
 }
 
-// sample is weir that holds its peak, a plain loop in livelock and a kernel that loses some.
-func sample() (Result, []DUT) {
+// sampleResult is weir that holds its peak, a plain loop in livelock and a kernel that loses some.
+func sampleResult() (Result, []DUT) {
 	half, twice := Point{Multiple: 0.5, PPS: 200_000}, Point{Multiple: 2, PPS: 800_000}
 	r := Result{MLFRRs: []MLFRR{{Placement: Outranking, DUT: "weir", PPS: 400_000}}}
 	for _, trials := range [][]Trial{
@@ -50,7 +50,7 @@ func TestMedian(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	r, duts := sample()
+	r, duts := sampleResult()
 	r.Summarize(duts)
 	require.Len(t, r.Cells, 9)
 	require.Equal(t, []string{
@@ -81,12 +81,12 @@ func TestCells(t *testing.T) {
 	trials[2].Invalid = "others"
 	trials = append(trials, again)
 	for i := range trials {
-		trials[i].Reverse = &Reverse{Sent: 100, Received: 99}
+		trials[i].Reverse = &Count{Sent: 100, Received: 99}
 	}
 	c := cellOf(trials)
 	require.Equal(t, Spread{Median: 57.5e3, Min: 50e3, Max: 65e3}, c.Delivered)
 	require.Equal(t, [2]int{2, 1}, [2]int{c.Valid, c.Void})
-	require.Equal(t, &Reverse{Sent: 200, Received: 198}, c.Reverse)
+	require.Equal(t, &Count{Sent: 200, Received: 198}, c.Reverse)
 	require.InDelta(t, 0.01, c.Reverse.Lost(), 1e-12)
 	require.False(t, c.Unreached)
 
@@ -105,13 +105,13 @@ func TestRatio(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	r, duts := sample()
+	r, duts := sampleResult()
 	void := trialsAt(Outranking, Point{PPS: 900_000}, "weir", 900, 1)
 	void[0].Invalid = "others"
 	missed := trialsAt(Outranking, Point{PPS: 900_000}, "kernel", 90, 1)
 	missed[0].Invalid, missed[0].Missed = "the generator", true
 	changed := trialsAt(Outranking, Point{PPS: 900_000}, "plain", 900, 1)
-	changed[0].Changed, changed[0].Livelocks, changed[0].Reverse = []string{"threaded of in0 is 0"}, 2, &Reverse{Sent: 100, Received: 90}
+	changed[0].Changed, changed[0].Livelocks, changed[0].Reverse = []string{"threaded of in0 is 0"}, 2, &Count{Sent: 100, Received: 90}
 	r.Trials = append(append(append(r.Trials, void...), missed...), changed...)
 	r.Summarize(duts)
 	var b bytes.Buffer
@@ -129,7 +129,7 @@ func TestTable(t *testing.T) {
 		require.Contains(t, lines, line)
 	}
 	require.Contains(t, b.String(), "; its watchdog fired 2 times; it changed the placement: threaded of in0 is 0")
-	require.Equal(t, uint64(2), r.Livelocks())
+	require.Equal(t, uint64(2), changed[0].Livelocked())
 
 	b.Reset()
 	require.NoError(t, r.WriteJSON(&b))
@@ -145,7 +145,7 @@ func TestCSV(t *testing.T) {
 	one := trialsAt(SameCore, Point{Multiple: 2, PPS: 800_000}, "weir a=b", 800, 400)[0]
 	one.CPUs[1].Foreign, one.Changed, one.Invalid = 0.03, []string{"x", "y"}, "others took 3 % of CPU 1 (a, b)"
 	require.NoError(t, c.Write(one))
-	one.Reverse, one.Changed, one.Invalid = &Reverse{Sent: 10, Received: 9}, nil, ""
+	one.Reverse, one.Changed, one.Invalid = &Count{Sent: 10, Received: 9}, nil, ""
 	require.NoError(t, c.Write(one))
 	lines := strings.Split(b.String(), "\n")
 	require.Equal(t, []string{

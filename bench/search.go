@@ -16,8 +16,10 @@ const (
 	searchPrecision = 1.03
 	// searchSpan is how far below the generator's maximum the search goes.
 	searchSpan = 1024
-	// searchAttempts is how often a rate is tried until it is loss-free: what disturbs the machine makes it lose, nothing makes it lose less.
-	searchAttempts = 3
+	// searchTrials is how many valid trials must lose until a rate is lossy: what disturbs the machine makes it lose, nothing makes it lose
+	// less. searchAttempts bounds them together with the invalid ones.
+	searchTrials   = 3
+	searchAttempts = 9
 	searchWarmUp   = 200 * time.Millisecond
 	searchMeasured = 500 * time.Millisecond
 )
@@ -25,21 +27,19 @@ const (
 // errLossy: even the lowest rate of a search loses packets.
 var errLossy = errors.New("no rate without loss")
 
-// search returns the highest rate between most/searchSpan and most that passes, to within searchPrecision, by bisection of the ratio. most
-// itself is returned when it passes.
+// search returns the highest rate from most/searchSpan up to most, which is known to be lossy, that passes, to within searchPrecision, by
+// bisection of the ratio.
 func search(most float64, passes func(rate uint64) (bool, error)) (uint64, error) {
-	low, high := most/searchSpan, most
 	if most < searchSpan {
 		return 0, fmt.Errorf("%w: the generator offers only %s packets per second", errLossy, formatRate(most))
 	}
-	for _, bound := range []float64{high, low} {
-		ok, err := passes(uint64(bound))
-		if err != nil || ok && bound == high {
-			return uint64(bound), err
-		}
-		if !ok && bound == low {
-			return 0, fmt.Errorf("%w between %s and %s packets per second", errLossy, formatRate(low), formatRate(high))
-		}
+	low, high := most/searchSpan, most
+	ok, err := passes(uint64(low))
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return 0, fmt.Errorf("%w between %s and %s packets per second", errLossy, formatRate(low), formatRate(high))
 	}
 	for high/low > searchPrecision {
 		middle := math.Sqrt(low * high)
@@ -65,8 +65,8 @@ type MLFRR struct {
 	Probes []Trial `json:"probes"`
 }
 
-// findMLFRR searches with short trials; the device is started once for all of them. report is told of each; nil for nobody.
-func (s setup) findMLFRR(ctx context.Context, dut DUT, placement Placement, report func(Trial)) (m MLFRR, err error) {
+// findMLFRR searches with short trials; the device is started once for all of them. tell is told what goes on.
+func (s setup) findMLFRR(ctx context.Context, dut DUT, placement Placement, tell func(string)) (m MLFRR, err error) {
 	m = MLFRR{Placement: placement, DUT: dut.Name}
 	d, err := install(ctx, s.rig, dut, placement)
 	if err != nil {
@@ -74,33 +74,48 @@ func (s setup) findMLFRR(ctx context.Context, dut DUT, placement Placement, repo
 	}
 	defer func() { err = errors.Join(err, d.remove()) }()
 	probes := setup{rig: s.rig, warmUp: searchWarmUp, measured: searchMeasured, maxOthers: s.maxOthers}
-	probe := func(p Point) (Trial, error) {
-		t, err := probes.measure(ctx, d, p.PPS)
-		t.Rate = p.String()
+	probe := func(rate uint64) (Trial, error) {
+		tell(fmt.Sprintf("search the MLFRR of %s: %s", dut.Name, Point{PPS: rate}))
+		t, err := probes.measure(ctx, d, Point{PPS: rate}, nil)
 		if err == nil {
+			t.Number, t.Attempt = len(m.Probes)+1, 1
 			m.Probes = append(m.Probes, t)
-			if report != nil {
-				report(t)
-			}
 		}
 		return t, err
 	}
-	top, err := probe(MaxPoint)
+	top, err := probe(MaxPoint.PPS)
 	if err != nil {
 		return m, err
 	}
-	m.PPS, err = search(top.Offered, func(rate uint64) (bool, error) {
-		for range searchAttempts {
-			// A rate the generator cannot quite reach was not tried: it passes no more than a lossy one.
-			t, err := probe(Point{PPS: rate})
-			if err != nil || t.Lost <= maxLoss && !t.Missed {
-				return err == nil, err
-			}
-		}
-		return false, nil
-	})
+	if lossFree(top) {
+		m.PPS = uint64(top.Offered)
+		return m, nil
+	}
+	m.PPS, err = search(top.Offered, func(rate uint64) (bool, error) { return passes(rate, probe) })
 	if err != nil {
 		err = fmt.Errorf("search the MLFRR of %s in placement %s: %w", dut.Name, placement, err)
 	}
 	return m, err
+}
+
+// lossFree tells whether nothing was lost at a rate that was really offered.
+func lossFree(t Trial) bool { return t.Lost <= maxLoss && t.Offered >= minReached*float64(t.Asked) }
+
+// passes tells whether a rate is loss-free, by trials of it.
+func passes(rate uint64, probe func(rate uint64) (Trial, error)) (bool, error) {
+	lossy := 0
+	for range searchAttempts {
+		t, err := probe(rate)
+		if err != nil || lossFree(t) {
+			return err == nil, err
+		}
+		// A rate that the generator cannot quite reach was not tried; it is no better than a lossy one.
+		if t.Valid() || t.Missed {
+			lossy++
+		}
+		if lossy == searchTrials {
+			break
+		}
+	}
+	return false, nil
 }

@@ -44,7 +44,7 @@ type Trial struct {
 	// Livelocks is how often the device's own watchdog fired.
 	Livelocks uint64 `json:"livelocks"`
 	// Reverse counts the packets of traffic against the flood; nil when there was none.
-	Reverse *Reverse `json:"reverse,omitempty"`
+	Reverse *Count `json:"reverse,omitempty"`
 	// Invalid says why the trial counts for nothing; empty when it does count.
 	Invalid string `json:"invalid,omitempty"`
 	// Missed: the generator did not reach its rate, although nobody disturbed it.
@@ -53,6 +53,9 @@ type Trial struct {
 
 // Valid tells whether the trial counts.
 func (t Trial) Valid() bool { return t.Invalid == "" }
+
+// Livelocked is how often the device's own watchdog fired.
+func (t Trial) Livelocked() uint64 { return t.Livelocks }
 
 // setup is what all trials of a run have in common.
 type setup struct {
@@ -71,41 +74,49 @@ func (s setup) trial(ctx context.Context, dut DUT, placement Placement, p Point)
 		return t, err
 	}
 	defer func() { err = errors.Join(err, d.remove()) }()
-	if t, err = s.measure(ctx, d, p.PPS); err != nil {
-		return t, fmt.Errorf("%s in placement %s at %s: %w", dut.Name, placement, p, err)
+	if s.reverse == 0 || !d.dut.bothWays() {
+		return s.measure(ctx, d, p, nil)
 	}
-	t.Rate = p.String()
-	return t, nil
-}
-
-// measure floods a device that is installed.
-func (s setup) measure(ctx context.Context, d *device, rate uint64) (Trial, error) {
-	t := Trial{Placement: d.placed.placement, DUT: d.dut.Name, Asked: rate}
-	f := flood{rate: rate, warmUp: s.warmUp, measured: s.measured}
-	var against *reverse
-	if s.reverse > 0 && d.dut.bothWays() {
-		f.beside = func() (func() error, error) {
-			started, err := startReverse(d.rig, s.reverse)
-			if err != nil {
-				return nil, err
-			}
-			against = started
-			return against.stop, nil
-		}
-	}
-	o, err := d.flood(ctx, f)
-	if against != nil {
-		counted, closed := against.close()
-		t.Reverse, err = &counted, errors.Join(err, closed)
-	}
+	against, err := newStream(s.rig.Sink, s.rig.Gen, GenAddr, 1)
 	if err != nil {
 		return t, err
 	}
-	if t.Livelocks, err = d.livelocks(ctx); err != nil {
-		return t, err
+	defer func() { err = errors.Join(err, against.close()) }()
+	t, err = s.measure(ctx, d, p, func() (func() error, error) {
+		against.start(s.reverse)
+		return against.stop, nil
+	})
+	err = errors.Join(err, against.settle(ctx))
+	t.Reverse = &against.take()[0]
+	return t, err
+}
+
+// measure floods a device that is installed. beside is what a flood has beside it.
+func (s setup) measure(ctx context.Context, d *device, p Point, beside func() (func() error, error)) (Trial, error) {
+	t := Trial{Placement: d.placed.placement, Rate: p.String(), DUT: d.dut.Name, Asked: p.PPS}
+	o, err := d.flood(ctx, flood{rate: p.PPS, warmUp: s.warmUp, measured: s.measured, beside: beside})
+	if err == nil {
+		t.Livelocks, err = d.livelocks(ctx)
+	}
+	if err != nil {
+		return t, fmt.Errorf("%s in placement %s at %s: %w", d.dut.Name, d.placed.placement, p, err)
 	}
 	t.fill(o, participants{device: d.running.pid, lab: os.Getpid()})
 	t.judge(s.maxOthers)
+	return t, nil
+}
+
+// untilValid makes a trial until it is valid, or maxAttempts times, numbers it and returns the last. each is told of all of them.
+func untilValid(number int, once func() (Trial, error), each func(Trial) error) (t Trial, err error) {
+	for attempt := range maxAttempts {
+		if t, err = once(); err != nil {
+			return t, err
+		}
+		t.Number, t.Attempt = number, attempt+1
+		if err := each(t); err != nil || t.Valid() {
+			return t, err
+		}
+	}
 	return t, nil
 }
 

@@ -14,6 +14,9 @@ import (
 // benchCommand is `weir bench`.
 type benchCommand struct {
 	Overload overloadCommand `cmd:"" help:"Offer weir, a plain AF_XDP loop and the kernel's forwarding more and more, wherever receive work may run."`
+	Latency  latencyCommand  `cmd:"" help:"How long an echo takes through weir at a load it bears, as it is and with interrupts alone."`
+	Step     stepCommand     `cmd:"" help:"How soon a device that is overloaded no longer loses anything when the load falls to what it bears."`
+	Queues   queuesCommand   `cmd:"" help:"What lightly loaded receive queues lose while another one is flooded."`
 	Paper    paperCommand    `cmd:"" help:"Drive the scheduler through a model of the 1996 testbed in virtual time, and hold it against the paper's figures."`
 	Model    modelCommand    `cmd:"" help:"The same at today's scale, with costs measured on this machine: where livelock would begin. A model."`
 	Plain    plainCommand    `cmd:"" hidden:"" help:"The plain AF_XDP loop, from in0 to out0 of this network namespace."`

@@ -34,6 +34,11 @@ func TestUsage(t *testing.T) {
 		{[]string{"bench", "overload", "--variant", "poller.quota"}, "\"poller.quota\" is no key=value"},
 		{[]string{"bench", "overload", "--dut", "weir,weir"}, "weir is compared twice"},
 		{[]string{"bench", "overload", "--placement", "nowhere"}, "--placement"},
+		{[]string{"bench", "latency", "--load", "none"}, "rate \"none\""},
+		{[]string{"bench", "step", "--from", "x"}, "--from: rate"},
+		{[]string{"bench", "step", "--to", "max"}, "--to max"},
+		{[]string{"bench", "queues", "--queues", "1"}, "--queues 1"},
+		{[]string{"bench", "queues", "--light", "0"}, "--light 0"},
 	} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, exitUsage, run(t.Context(), c.args, &stdout, &stderr), "%v", c.args)
