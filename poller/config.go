@@ -84,7 +84,8 @@ type Config struct {
 
 	// Drain is how long every owned source must have been empty before owned
 	// receive work is released, whatever the others do. Too short: ownership flaps at moderate load.
-	// Too long: an idle worker burns that much CPU after every burst.
+	// Too long: after every burst an idle worker looks in vain that long,
+	// once per Own.Pause.
 	Drain time.Duration
 
 	// Retry is the first wait before looking again at a transmitter that had
@@ -121,6 +122,14 @@ type Own struct {
 	// given before learning has failed.
 	LearnTimeout time.Duration
 	LearnTries   int
+	// Pause is how long the worker waits before it looks again at owned
+	// sources that were all empty, until Drain has passed; 0 looks again at
+	// once. It lets packets gather, and it lets others run: whoever polled
+	// the device when it was taken may have been preempted while it did, and
+	// holds it until it runs again. At most Drain, or they would be given
+	// back after a single look. Too long: the device's ring overflows in the
+	// meantime.
+	Pause time.Duration
 	// HoldOff is how long a source stays in interrupt after a failure; it
 	// doubles with each failure in a row up to HoldOffMax.
 	HoldOff, HoldOffMax time.Duration
@@ -137,10 +146,11 @@ func Default() Config {
 			Backlog:      4,
 			LearnTimeout: 10 * time.Millisecond,
 			LearnTries:   5,
+			Pause:        50 * time.Microsecond,
 			HoldOff:      100 * time.Millisecond,
 			HoldOffMax:   10 * time.Second,
 		},
-		Drain:      100 * time.Microsecond,
+		Drain:      time.Millisecond,
 		Retry:      50 * time.Microsecond,
 		RetryMax:   10 * time.Millisecond,
 		Watchdog:   time.Second,
@@ -173,6 +183,10 @@ type QueueConfig struct {
 	High, Low int           // marks, in packets: 0 ≤ Low < High ≤ Capacity
 	Timeout   time.Duration // longest time it may keep gates closed
 	Feeders   []ReceiverID  // the sources that feed it; nil means every source, present and future
+	// Selective closes the gate of a source that is a Shutter only while all
+	// the selective queues that it feeds are closed; otherwise it is told
+	// which are. Every other source is treated as one that feeds the queue.
+	Selective bool
 }
 
 // DefaultQueue returns marks of 75 and 25 percent and a timeout of 1 ms for a
@@ -224,6 +238,14 @@ func (c Config) Validate() error {
 	}
 	if c.RetryMax < c.Retry {
 		return refuse("retry_max", c.RetryMax, fmt.Sprintf("below retry of %v", c.Retry), "give at least that")
+	}
+	if c.Own.Pause != 0 {
+		if err := c.checkDuration("own.pause", c.Own.Pause); err != nil {
+			return fmt.Errorf("%w, or 0 for none", err)
+		}
+	}
+	if c.Own.Pause > c.Drain {
+		return refuse("own.pause", c.Own.Pause, fmt.Sprintf("over drain of %v", c.Drain), "give at most that")
 	}
 	if c.Own.HoldOffMax < c.Own.HoldOff {
 		return refuse("own.hold_off_max", c.Own.HoldOffMax, fmt.Sprintf("below own.hold_off of %v", c.Own.HoldOff), "give at least that")

@@ -40,7 +40,8 @@
 // # Ownership of receive work
 //
 //	               backlog for Own.Backlog
-//	               turns, Competes(),
+//	               turns, or Losing();
+//	               Competes(),
 //	┌───────────┐  handle not known  ┌──────────┐  learned, Competes(), ┌───────┐
 //	│ interrupt │ ──────────────────▶│ learning │ ─────────────────────▶│ owned │
 //	│           │◀────────────────── │          │  Own() ok             │       │
@@ -48,7 +49,7 @@
 //	│           │  Own() failed: held                                   │       │
 //	│           │  off, doubling;                                       │       │
 //	│           │  !Competes()                                          │       │
-//	│           │ ───── backlog, Competes(), handle known, Own() ok ───▶│       │
+//	│           │ ── the same, but the handle is known: Own() ok ──────▶│       │
 //	│           │◀───── Lost(): link flap, new ids ──────────────────── │       │
 //	│           │                    ┌───────────┐  empty for Drain, a  │       │
 //	│           │◀────────────────── │ releasing │◀──────────────────── │       │
@@ -60,10 +61,21 @@
 // does it, and owning it would only add it to ours. Mode Poll owns from the
 // first packet and does not ask.
 //
+// Losing counts as much as backlog, because a worker outcompeted for its CPU
+// sees no backlog: whenever it runs its ring holds what it had credits for, and
+// all else was lost at the door.
+//
 // Owned sources drain together: while one has work the worker stays awake, and
 // giving back the others would buy nothing. Sources that are not owned have no
 // part in it. They have their turn every round like all, and neither keep
 // others owned nor wait for them.
+//
+// Nothing announces the packets of an owned source, so while all of them are
+// empty, and until that has lasted for Drain, the worker looks again and again,
+// Own.Pause apart. It does not spin: packets gather, and others get the CPU. One
+// of them may be the kernel thread that polled the device when it was taken: it
+// holds the device, and finds the CPU only when the worker leaves it. An event
+// of a source that is not owned ends the pause as it ends every Block.
 //
 // A packet may reach the device between the last look and the unmasking, and
 // nothing would announce it. So releasing drives the device once after
@@ -78,13 +90,14 @@
 //   - A downstream queue that stands still stops input for at most its timeout
 //     at a time.
 //   - Input uses at most its share per period plus one round.
-//   - The worker may spin only while it owns receive work; without a handle
-//     Settle never answers Again twice in a row without progress. The one
-//     exception is mode Poll while no source has an Owner: the experiment
-//     without any of this, a loop that Settle always answers Again, except
-//     that it sleeps when the share is used up.
-//   - Nobody waits with an owned source unseen: it is released first, or, out of
-//     frames, looked at again after Config.Retry.
+//   - The worker spins only when told to, and only while it owns receive work:
+//     with an Own.Pause of 0, or in mode Poll while every source is owned.
+//     Otherwise Settle never answers Again twice in a row without progress,
+//     releases apart. The one exception is mode Poll while no source has an
+//     Owner: the experiment without any of this, a loop that Settle always
+//     answers Again, except that it sleeps when the share is used up.
+//   - Nobody waits with an open owned source unseen for longer than Own.Pause,
+//     or, while an open source is out of frames, than Config.Retry.
 //
 // # Concurrency and allocation
 //

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -89,6 +90,8 @@ type handle struct {
 	teaching bool // Learn succeeds at once
 	away     bool // receive work runs on another CPU
 	asked    int  // calls of Competes
+	losing   bool // what Losing says, once
+	losses   int  // calls of Losing
 }
 
 var errFake = errors.New("fake")
@@ -100,6 +103,12 @@ func (h *handle) Own() error {
 		h.owned = true
 	}
 	return h.ownErr
+}
+func (h *handle) Losing() bool {
+	h.losses++
+	lost := h.losing
+	h.losing = false
+	return lost
 }
 func (h *handle) Competes() bool { h.asked++; return !h.away }
 func (h *handle) Drive() bool    { h.drives++; return h.found }
@@ -158,6 +167,17 @@ func (r *rig) step(took time.Duration) Next {
 	r.Round(r.now)
 	r.now += int64(took)
 	return r.Settle(r.now, int64(took))
+}
+
+// pass is step, and sleeps a wait through to its end.
+func (r *rig) pass(took time.Duration) Next {
+	r.t.Helper()
+	next := r.step(took)
+	if next.Do != Again {
+		require.Less(r.t, next.UntilNS, int64(math.MaxInt64), "a wait without end")
+		r.wake(time.Duration(next.UntilNS - r.now))
+	}
+	return next
 }
 
 // wake lets time pass and ends a wait.

@@ -34,7 +34,7 @@ func (s *Scheduler) stepOwners() {
 		lasting := r.gate.closed&lasting != 0
 		switch r.state {
 		case StateInterrupt:
-			if lasting || s.now < r.holdTill || !s.wantsOwner(r) {
+			if !s.wantsOwner(r) || lasting || s.now < r.holdTill || !s.competes(r) {
 				continue
 			}
 			if r.owner.Learned() {
@@ -87,12 +87,14 @@ func (s *Scheduler) stepOwners() {
 	}
 }
 
-// wantsOwner tells whether the load asks for ownership.
+// wantsOwner tells whether the load asks for ownership. It asks for losses in
+// any case, so that those of a hold-off or a closed gate are forgotten.
 func (s *Scheduler) wantsOwner(r *receiver) bool {
 	if s.cfg.Mode == Poll {
 		return r.took
 	}
-	return r.backlog >= s.cfg.Own.Backlog && r.owner.Competes()
+	losing := r.owner.Losing() && r.took
+	return losing || r.backlog >= s.cfg.Own.Backlog
 }
 
 // competes tells whether receive work is worth owning: always in mode Poll.
@@ -107,7 +109,7 @@ func (s *Scheduler) drained() bool {
 	if s.opened { // not yet looked at
 		return false
 	}
-	if s.cfg.Mode == Poll && s.inState[StateOwned] == len(s.receivers) {
+	if s.pollsAll() {
 		return false
 	}
 	return s.now-s.lastOwned >= int64(s.cfg.Drain)
@@ -148,6 +150,9 @@ func (s *Scheduler) move(r *receiver, to OwnState, m Move) {
 	s.inState[to]++
 	r.state = to
 	r.backlog = 0
+	if to == StateInterrupt {
+		r.owner.Losing() // what was lost up to now says nothing about what comes
+	}
 	r.c.Moves[m]++
 }
 

@@ -46,8 +46,10 @@ func TestOwnershipLearnsOwnsDrainsAndReleases(t *testing.T) {
 	require.True(t, h.owned)
 
 	src.waiting = 0
-	for range 99 {
-		require.Equal(t, Again, r.step(us).Do, "empty, but not for long enough")
+	for range 20 {
+		next := r.step(us)
+		require.Equal(t, Next{Block, r.now + int64(50*us)}, next, "empty, but not for long enough")
+		r.wake(50 * us)
 	}
 	require.True(t, h.owned)
 	require.Equal(t, Again, r.step(us).Do)
@@ -73,7 +75,7 @@ func TestPacketThatComesWhileReleasingIsSeen(t *testing.T) {
 	r.busy(src, 4)
 	src.waiting = 0
 	for r.status(id).State == StateOwned {
-		require.Equal(t, Again, r.step(10*us).Do)
+		r.pass(10 * us)
 	}
 	src.waiting = 1 // Drive brought it to the ring
 	require.Equal(t, Block, r.step(us).Do)
@@ -137,7 +139,9 @@ func TestReleaseThatFailsIsDrivenOn(t *testing.T) {
 	r.busy(src, 4)
 	src.waiting = 0
 	for range 50 {
-		require.Equal(t, Again, r.step(10*us).Do)
+		next := r.step(10 * us)
+		require.Equal(t, Next{Block, r.now + int64(50*us)}, next)
+		r.wake(50 * us)
 	}
 	require.Equal(t, StateOwned, r.status(id).State)
 	require.EqualValues(t, 1, r.status(id).Counters.Moves[MoveReleaseFailed], "the next attempt waits")
@@ -181,17 +185,25 @@ func TestBoundedGateKeepsReceive(t *testing.T) {
 }
 
 func TestNoFramesIsNotDrained(t *testing.T) {
-	r := newRig(t, nil)
-	src, h := &ring{name: "in"}, &handle{learned: true}
-	r.receive(src, ReceiverConfig{Owner: h})
-	r.busy(src, 4)
-	src.refuses = true
-	for range 50 {
-		next := r.step(10 * us)
-		require.Equal(t, Next{Sleep, r.now + int64(50*us)}, next, "owned: it looks again soon, and does not give receive back")
-		r.wake(50 * us)
+	for name, change := range map[string]func(*Config){
+		"default":   nil,
+		"no pause":  func(c *Config) { c.Own.Pause = 0 },
+		"mode poll": func(c *Config) { c.Mode = Poll },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, change)
+			src, h := &ring{name: "in"}, &handle{learned: true}
+			r.receive(src, ReceiverConfig{Owner: h})
+			r.busy(src, 4)
+			src.refuses = true
+			for range 50 {
+				next := r.step(10 * us)
+				require.Equal(t, Next{Sleep, r.now + int64(50*us)}, next, "owned: it looks again soon, and does not give receive back")
+				r.wake(50 * us)
+			}
+			require.True(t, h.owned)
+		})
 	}
-	require.True(t, h.owned)
 }
 
 func TestDrainReleasesOnlyWhatIsOpen(t *testing.T) {
@@ -211,12 +223,11 @@ func TestDrainReleasesOnlyWhatIsOpen(t *testing.T) {
 	q.Timeout, q.Feeders = time.Second, []ReceiverID{idB}
 	full.n = 24
 	r.queue(full, q)
-	var next Next
-	for range 20 {
-		next = r.step(10 * us)
+	for ha.owned {
+		require.Less(t, r.now, int64(10*ms), "owned for ever")
+		r.pass(10 * us)
 	}
-	require.Equal(t, Block, next.Do)
-	require.False(t, ha.owned)
+	require.Equal(t, Block, r.step(10*us).Do)
 	require.True(t, hb.owned, "its gate opens within a bounded time")
 }
 

@@ -89,7 +89,7 @@ func (s *Scheduler) progress() bool { return s.taken > 0 || s.done > 0 }
 
 // next decides between another round and a wait. The order matters: nothing may
 // wait while a source is unseen, and nothing may spin without progress unless
-// receive work is owned or it is told to (spins).
+// it is told to: by mode Poll, or by a pause of 0 while receive work is owned.
 func (s *Scheduler) next() Next {
 	more := s.anyMore()
 	left := s.transmitMore || s.kickPending
@@ -97,15 +97,18 @@ func (s *Scheduler) next() Next {
 		return Next{Do: Again}
 	}
 	owned := s.inState[StateOwned] > 0 && s.anyOwnedOpen()
-	if owned && !more || s.spins() {
+	if s.spins() || owned && !more && (s.progress() || s.cfg.Own.Pause == 0 || s.pollsAll()) {
 		return Next{Do: Again}
 	}
 
 	until := s.nextDeadline()
+	switch { // masked: nothing else would tell of its packets
+	case owned && more:
+		s.retryNS = int64(s.cfg.Retry)
+	case owned:
+		until = min(until, s.now+int64(s.cfg.Own.Pause))
+	}
 	if left || more {
-		if owned {
-			s.retryNS = int64(s.cfg.Retry) // masked: nothing else would tell of its packets
-		}
 		until = min(until, s.now+s.retryNS)
 		s.retryNS = min(2*s.retryNS, int64(s.cfg.RetryMax))
 		s.c.FruitlessWaits++
@@ -120,6 +123,12 @@ func (s *Scheduler) next() Next {
 // that looks and looks, as long as it has a share of the CPU.
 func (s *Scheduler) spins() bool {
 	return s.cfg.Mode == Poll && s.owners == 0 && !s.share.exhausted
+}
+
+// pollsAll tells whether every source is owned and we were told to poll: they
+// are not given back, and there is no pause between looks.
+func (s *Scheduler) pollsAll() bool {
+	return s.cfg.Mode == Poll && s.inState[StateOwned] == len(s.receivers)
 }
 
 // anyMore tells whether an open source has more waiting.

@@ -31,12 +31,21 @@ type Owner interface {
 	Drive() (work bool) // poll the device once; whether that brought anything
 	Release() error     // unmask; on an error the source stays owned and is driven on
 
+	// Losing tells whether packets of this source were lost before they
+	// reached Receive since the last call: refused for want of credit or of
+	// frames. A worker that gets little of the CPU may find its ring empty
+	// every time it looks, and still lose nearly everything; so in mode
+	// hybrid a loss before a turn in interrupt that took something counts as
+	// much as backlog. Cheap: asked after every round in interrupt, and when
+	// a source comes back to it, so that old losses are forgotten.
+	Losing() bool
+
 	// Competes tells whether this source's receive work, while nobody owns
 	// it, takes the CPU from this worker: it runs on the worker's CPU, as
 	// last seen, or would if it were given back now. Hybrid owns only what
 	// competes and gives back what does not any more; the other modes do not
 	// ask. Cheap: asked at most once per round, in interrupt only while there
-	// is backlog. The answer should be steady, because each change of it
+	// is backlog or loss. The answer should be steady, because each change of it
 	// under load costs an Own or a Release; nothing else damps it.
 	Competes() bool
 }

@@ -42,6 +42,8 @@ type port struct {
 	window   int
 	away     bool // receive work would run on another CPU
 	asked    int  // calls of Competes since the last round
+	losing   bool // packets were lost since it was asked
+	lostIn   uint64
 	canLearn bool
 	taught   bool // asked for a lesson
 	learned  bool
@@ -84,7 +86,13 @@ func (p *port) softirq(n int) {
 	in := min(n, p.credit)
 	p.credit -= in
 	p.ring += in
+	if in < n {
+		p.lose()
+	}
 }
+
+// lose loses packets before the end of the next round.
+func (p *port) lose() { p.losing, p.lostIn = true, p.seen+1 }
 
 func (p *port) Receive(max int) (int, bool) {
 	w := p.w
@@ -144,12 +152,18 @@ func (p *port) Own() error {
 	p.masked, p.driven = true, false
 	return nil
 }
+func (p *port) Losing() bool {
+	lost := p.losing
+	p.losing = false
+	return lost
+}
+
 func (p *port) Competes() bool {
 	r := p.w.s.receiver(p.id)
 	p.asked++
 	p.w.must(p.asked == 1, "asked %d times in one round", p.asked)
 	p.w.must(p.w.cfg.Mode == Hybrid, "asked in mode %v", p.w.cfg.Mode)
-	p.w.must(r.state != StateInterrupt || r.more, "asked without backlog")
+	p.w.must(r.state != StateInterrupt || r.backlog >= p.w.cfg.Own.Backlog || p.took > 0 && p.lostIn == p.seen, "asked without backlog or loss")
 	p.w.must(r.state != StateReleasing, "asked while releasing")
 	return !p.away
 }
@@ -200,11 +214,12 @@ func (e *exit) Transmit(int) (int, bool) {
 }
 func (e *exit) Kick() bool { return e.pending }
 
-func newWorld(t *testing.T, mode Mode, ports, exits int, limit float64, strict bool) *world {
+func newWorld(t *testing.T, mode Mode, ports, exits int, limit float64, strict bool, pause time.Duration) *world {
 	c := Default()
 	c.Mode = mode
 	c.Quota = 16
 	c.Share = Share{Limit: limit, Period: ms, Strict: strict}
+	c.Own.Pause = pause
 	c.Own.HoldOff, c.Own.HoldOffMax = ms, 4*ms
 	c.Own.LearnTimeout, c.Own.LearnTries = ms/2, 2
 	w := &world{t: t, cfg: c}
@@ -325,7 +340,12 @@ func (w *world) round() Next {
 	sent := w.s.done
 	progress = progress || sent > 0
 	w.now += roundNS
+	losers := w.losers()
 	next := w.s.Settle(w.now, roundNS)
+	for _, p := range losers {
+		r := w.s.receiver(p.id)
+		w.must(r.state != StateInterrupt || p.failOwn && r.holdTill > w.now, "loses packets, and is not owned for it")
+	}
 	w.settles++
 	w.period()
 	w.charged += roundNS
@@ -336,6 +356,31 @@ func (w *world) round() Next {
 	w.check()
 	w.checkNext(next, progress)
 	return next
+}
+
+// losers are the sources whose losses are reason enough to own them now.
+func (w *world) losers() (ps []*port) {
+	for _, p := range w.ports {
+		r := w.s.receiver(p.id)
+		if w.cfg.Mode == Hybrid && p.owner && r.state == StateInterrupt && p.took > 0 && p.lostIn == p.seen &&
+			p.outside == 0 && !p.away && w.now >= r.holdTill && p.losing {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// pauses tells whether a worker that owns waits between looks that find nothing.
+func (w *world) pauses() bool {
+	if w.cfg.Own.Pause == 0 {
+		return false
+	}
+	for _, r := range w.s.receivers {
+		if r.state != StateOwned {
+			return true
+		}
+	}
+	return w.cfg.Mode != Poll
 }
 
 // spins tells whether this is the one case in which rounds without progress may
@@ -357,7 +402,7 @@ func (w *world) checkNext(next Next, progress bool) {
 		releasing = releasing || r.state == StateReleasing
 	}
 	if next.Do == Again {
-		if progress || owned || releasing {
+		if progress || owned && !w.pauses() || releasing {
 			w.fruitless = 0
 		} else {
 			w.fruitless++
@@ -371,13 +416,21 @@ func (w *world) checkNext(next Next, progress bool) {
 	w.fruitless = 0
 	w.must(!w.spins(), "waits in mode poll with no owner")
 	w.must(next.UntilNS > w.now, "a wait until %d at %d", next.UntilNS, w.now)
+	more := false
+	for _, r := range w.s.receivers {
+		more = more || r.more && r.gate.closed == 0
+	}
 	for _, p := range w.ports {
 		if p.gate != 0 {
 			continue
 		}
-		if p.masked {
-			w.must(next.Do == Sleep && next.UntilNS <= w.now+int64(w.cfg.Retry), "waits while a source is masked")
-		} else {
+		switch {
+		case p.masked && more:
+			w.must(next.Do == Sleep && next.UntilNS <= w.now+int64(w.cfg.Retry), "%v until %d at %d while a source is masked and another cannot be served", next.Do, next.UntilNS, w.now)
+		case p.masked:
+			w.must(w.pauses() && !progress, "waits while a source is masked")
+			w.must(next.Do == Block && next.UntilNS <= w.now+int64(w.cfg.Own.Pause), "%v until %d at %d while a source is masked", next.Do, next.UntilNS, w.now)
+		default:
 			w.must(p.device == 0, "waits with %d packets unseen in the device", p.device)
 		}
 		if p.ring > 0 {
@@ -486,7 +539,8 @@ func play(t *testing.T, script []byte) *world {
 	}
 	mode := Mode(script[0] % 3)
 	limit := []float64{100, 100, 50, 10, 90}[script[1]%5]
-	w := newWorld(t, mode, 1+int(script[2]%4), int(script[2]/4%3), limit, script[2]&0x80 != 0)
+	pause := []time.Duration{50 * us, 20 * us, ms, 0}[script[1]/5%4]
+	w := newWorld(t, mode, 1+int(script[2]%4), int(script[2]/4%3), limit, script[2]&0x80 != 0, pause)
 	for script = script[3:]; len(script) >= 2; script = script[2:] {
 		what, arg := script[0], script[1]
 		var p *port
@@ -497,7 +551,7 @@ func play(t *testing.T, script []byte) *world {
 		if len(w.egress) > 0 {
 			e = w.egress[int(arg)%len(w.egress)]
 		}
-		switch what % 18 {
+		switch what % 19 {
 		case 0, 1, 2:
 			if p != nil {
 				p.arrive(1 + int(arg))
@@ -569,6 +623,10 @@ func play(t *testing.T, script []byte) *world {
 			if p != nil {
 				p.window = []int{0, 1, 50, portWindow, 2 * portWindow}[arg%5]
 				require.NoError(t, w.s.SetWindow(p.id, p.window))
+			}
+		case 18:
+			if p != nil {
+				p.lose() // refused for want of frames
 			}
 		}
 		w.check()

@@ -225,6 +225,9 @@ func (q *queue) Learned() bool { return true }
 // Own implements poller.Owner.
 func (q *queue) Own() error { q.masked = true; return nil }
 
+// Losing implements poller.Owner: backlog shows soon enough here, where everybody gets its share of the CPU.
+func (q *queue) Losing() bool { return false }
+
 // Competes implements poller.Owner: there is one CPU.
 func (q *queue) Competes() bool { return true }
 
