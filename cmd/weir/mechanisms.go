@@ -10,7 +10,7 @@ import (
 // mechanisms are the flags that leave out what keeps weir from livelock, so that its effect can be measured.
 type mechanisms struct {
 	Mechanisms string   `enum:"on,off" default:"on" placeholder:"on|off" help:"off: leave out all that --without can name, and poll without end (poller.mode=poll), as a plain AF_XDP loop does."`
-	Without    []string `enum:"feedback,share,quota,discard,ownership" placeholder:"WORD" help:"Leave out feedback, share (no CPU limit), quota (inf, of every port), discard (the door stays open) or ownership. --set and --quota win over this and --mechanisms."`
+	Without    []string `enum:"feedback,share,quota,discard,ownership" placeholder:"WORD" help:"Leave out feedback (of every port), share (no CPU limit), quota (inf, of every port), discard (the door stays open) or ownership. --set and --quota win over this and --mechanisms."`
 }
 
 // mechanism is one of them: the word for --without, and what leaves it out.
@@ -36,11 +36,32 @@ func (m mechanisms) apply(c *config.Config) error {
 			continue
 		}
 		errs = append(errs, c.Set(mech.assignment))
-		if mech.word == "quota" {
-			for i := range c.Ports {
-				c.Ports[i].Quota = config.QuotaInherit
+		for i := range c.Ports {
+			switch p := &c.Ports[i]; mech.word {
+			case "quota":
+				p.Quota = config.QuotaInherit
+			case "feedback":
+				// The marks stay, for a --set that wins.
+				if off := p.Feedback.Off; off != nil && !*off {
+					p.Feedback.Off = nil
+				}
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// leftOut are the words of what the flags name and is out in c, the configuration in force: --set and --quota may have won.
+func (m mechanisms) leftOut(c *config.Config) []string {
+	var words []string
+	for _, mech := range allMechanisms {
+		if m.Mechanisms != "off" && !slices.Contains(m.Without, mech.word) {
+			continue
+		}
+		out := c.Clone()
+		if err := out.Set(mech.assignment); err == nil && len(config.Diff(c, out)) == 0 {
+			words = append(words, mech.word)
+		}
+	}
+	return words
 }

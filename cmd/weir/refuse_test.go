@@ -70,6 +70,8 @@ func TestRefuseArguments(t *testing.T) {
 		{"backlog of 1000", set("rings.backlog=1000"), []string{"rings.backlog", "1000", "power of two"}},
 		{"more frames lent than Fill holds", set("rings.fill_depth=4096"), []string{"rings.fill_depth", "4096", "2048"}},
 		{"least depth above the depth", set("rings.fill_min=1025"), []string{"rings.fill_min", "1025", "rings.fill_depth", "1024"}},
+		{"ownership that is never used", append(set("poller.mode=interrupt"), "--set", "poller.ownership=socket"), []string{"poller.ownership", "socket", "interrupt", "auto or off"}},
+		{"a port's marks crossed", set("ports.r1.feedback.high=20%"), []string{"ports.r1.feedback.low", "25%", "ports.r1.feedback.high", "20%"}},
 		{"no least depth", set("rings.fill_min=0"), []string{"rings.fill_min", "0", "from 1 to"}},
 		{"unknown ownership", set("poller.ownership=on"), []string{"poller.ownership", "auto, off, socket, io_uring or kthread"}},
 		{"unknown mode", set("poller.mode=busy"), []string{"poller.mode", "hybrid, interrupt or poll"}},

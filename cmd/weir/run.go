@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -48,6 +49,9 @@ func (r *runCommand) Run(ctx context.Context, out output) error {
 	}
 	if s.engine, err = engine.Start(ctx, engineConfig(cfg)); err != nil {
 		return errors.Join(err, server.Close())
+	}
+	if words := r.leftOut(cfg); len(words) > 0 {
+		s.log.Warn("mechanisms left out: this is for measuring", "without", strings.Join(words, ","), "mode", cfg.Poller.Mode)
 	}
 	return errors.Join(s.serve(ctx, out.Out, server, hangups), s.engine.Close())
 }

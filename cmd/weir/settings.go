@@ -62,12 +62,10 @@ func (s settings) merge() (*config.Config, error) {
 // engineConfig translates the file's terms into the engine's, which knows no YAML.
 func engineConfig(c *config.Config) engine.Config {
 	out := engine.Config{
-		CPUs:   c.Workers,
-		Poller: pollerConfig(c.Poller),
-		Feedback: engine.Feedback{
-			Off: c.Poller.Feedback.Off, Timeout: c.Poller.Feedback.Timeout,
-			High: c.Poller.Feedback.High.Fraction(), Low: c.Poller.Feedback.Low.Fraction(),
-		},
+		CPUs:       c.Workers,
+		WorkerNice: c.Poller.Nice,
+		Poller:     pollerConfig(c.Poller),
+		Feedback:   engineFeedback(c.Poller.Feedback),
 		EarlyDiscard: map[config.EarlyDiscard]engine.EarlyDiscard{
 			config.DiscardXDP: engine.DiscardXDP, config.DiscardRing: engine.DiscardRing, config.DiscardOff: engine.DiscardOff,
 		}[c.Poller.EarlyDiscard],
@@ -78,14 +76,18 @@ func engineConfig(c *config.Config) engine.Config {
 		UMEM: engine.UMEMConfig{NumFrames: c.UMEM.Frames, FrameSize: c.UMEM.FrameSize},
 		Rings: engine.Rings{
 			RX: c.Rings.RX, TX: c.Rings.TX, Fill: c.Rings.Fill, Completion: c.Rings.Completion,
-			FillDepth: c.Rings.FillDepth, FillMin: c.Rings.FillMin, Backlog: c.Rings.Backlog,
+			FillDepth: c.Rings.FillDepth, FillMin: c.FillMin(), Backlog: c.Rings.Backlog,
 		},
 		RunDir:       control.RunDir,
 		AcceptBypass: c.AcceptBypass,
 	}
 	for _, p := range c.Ports {
+		var own *engine.Feedback
+		if p.Feedback != (config.OwnFeedback{}) {
+			own = new(engineFeedback(c.PortFeedback(p)))
+		}
 		out.Ports = append(out.Ports, engine.PortConfig{
-			Name: p.Name, Quota: pollerQuota(p.Quota), AllowManagement: p.AllowManagement,
+			Name: p.Name, Quota: pollerQuota(p.Quota), Feedback: own, Backlog: p.Backlog, AllowManagement: p.AllowManagement,
 			Mode: map[config.PortMode]engine.Mode{
 				config.ModeAuto: engine.ModeAuto, config.ModeZeroCopy: engine.ModeZeroCopy,
 				config.ModeCopy: engine.ModeCopy, config.ModeGeneric: engine.ModeGeneric,
@@ -93,6 +95,10 @@ func engineConfig(c *config.Config) engine.Config {
 		})
 	}
 	return out
+}
+
+func engineFeedback(f config.Feedback) engine.Feedback {
+	return engine.Feedback{Off: f.Off, High: f.High.Fraction(), Low: f.Low.Fraction(), Timeout: f.Timeout}
 }
 
 func pollerConfig(c config.Poller) poller.Config {

@@ -43,6 +43,11 @@ type Port struct {
 	Mode PortMode
 	// Quota is this port's own quota, or QuotaInherit for the poller's; [Config.PortQuota] resolves it.
 	Quota Quota
+	// Feedback is what this port's transmit queues have of their own; [Config.PortFeedback] resolves it.
+	Feedback OwnFeedback
+	// Backlog is how many packets may wait in front of each TX ring of this port, or 0 for Rings.Backlog; [Config.PortBacklog]
+	// resolves it.
+	Backlog int
 	// AllowManagement lets weir take an interface that carries the default route or the current login session.
 	AllowManagement bool
 }
@@ -55,6 +60,8 @@ type Poller struct {
 	Ownership Ownership
 	// Quota is the most packets a source may handle in one turn.
 	Quota Quota
+	// Nice is the nice value of the workers' threads, -20 to 19.
+	Nice int
 	// Feedback closes input while a downstream queue is full.
 	Feedback Feedback
 	// CPUShare bounds the part of a CPU that packet work may use.
@@ -73,6 +80,16 @@ type Feedback struct {
 	Low Percent
 	// Timeout opens input again although the queue is still full.
 	Timeout time.Duration
+}
+
+// OwnFeedback is a port's own part of Feedback. Each field is nil for the poller's; what a field points at is not changed.
+type OwnFeedback struct {
+	// Off switches feedback off for this port's queues, or on though the poller's is off.
+	Off *bool
+	// High and Low are the port's marks.
+	High, Low *Percent
+	// Timeout is the port's.
+	Timeout *time.Duration
 }
 
 // CPUShare is the part of a CPU that packet work may use.
@@ -105,7 +122,7 @@ type Rings struct {
 	Completion int
 	// FillDepth is the most frames each receive queue keeps lent to the kernel; at most Fill.
 	FillDepth int
-	// FillMin is the fewest, at most FillDepth; equal keeps the depth fixed.
+	// FillMin is the fewest, at most FillDepth; equal keeps the depth fixed. 0 stands for its default; [Config.FillMin] resolves it.
 	FillMin int
 	// Backlog is how many packets may wait in front of each TX ring.
 	Backlog int
@@ -143,7 +160,40 @@ func (c *Config) PortQuota(p Port) Quota {
 	return p.Quota
 }
 
-// Clone is a copy that shares nothing with c.
+// PortFeedback is the feedback in force for p: its own, or else the poller's, field by field.
+func (c *Config) PortFeedback(p Port) Feedback {
+	f, own := c.Poller.Feedback, p.Feedback
+	return Feedback{Off: or(own.Off, f.Off), High: or(own.High, f.High), Low: or(own.Low, f.Low), Timeout: or(own.Timeout, f.Timeout)}
+}
+
+// PortBacklog is the backlog in force for p: its own, or that of the rings.
+func (c *Config) PortBacklog(p Port) int {
+	if p.Backlog == 0 {
+		return c.Rings.Backlog
+	}
+	return p.Backlog
+}
+
+// maxFillMin bounds the default of Rings.FillMin.
+const maxFillMin = 128
+
+// FillMin is the rings' in force: what is set, or the smaller of 128 and FillDepth.
+func (c *Config) FillMin() int {
+	if c.Rings.FillMin == 0 {
+		return min(maxFillMin, c.Rings.FillDepth)
+	}
+	return c.Rings.FillMin
+}
+
+// or is what p points at, or inherited if it points nowhere.
+func or[T any](p *T, inherited T) T {
+	if p == nil {
+		return inherited
+	}
+	return *p
+}
+
+// Clone is a copy that shares with c nothing that is ever changed.
 func (c *Config) Clone() *Config {
 	d := *c
 	d.Ports = slices.Clone(c.Ports)
@@ -156,8 +206,12 @@ func (c *Config) Clone() *Config {
 func (c *Config) resolved() *Config {
 	d := c.Clone()
 	for i := range d.Ports {
-		d.Ports[i].Quota = c.PortQuota(d.Ports[i])
+		p := &d.Ports[i]
+		f := c.PortFeedback(*p)
+		p.Quota, p.Backlog = c.PortQuota(*p), c.PortBacklog(*p)
+		p.Feedback = OwnFeedback{Off: &f.Off, High: &f.High, Low: &f.Low, Timeout: &f.Timeout}
 	}
+	d.Rings.FillMin = c.FillMin()
 	return d
 }
 

@@ -22,7 +22,7 @@ workers: auto
 poller:
   quota: 64
   feedback: {high: 75%, low: 25%, timeout: 1ms}
-  cpu_share: {limit: 100%, period: 10ms}
+  cpu_share: {limit: 90%, period: 10ms}
   early_discard: xdp
 metrics: {listen: 127.0.0.1:9473}
 `
@@ -41,14 +41,17 @@ func TestParse(t *testing.T) {
 
 func TestParseValues(t *testing.T) {
 	c, err := Parse("weir.yaml", []byte(`
-ports: [{name: "null", allow_management: true}, {name: lan.7, quota: inf}]
+ports:
+  - {name: "null", allow_management: true, feedback: {high: 60%, low: 0%, timeout: 20us}}
+  - {name: lan.7, quota: inf, feedback: off, backlog: 128}
 workers: [1, "3"]
 poller:
   mode: poll
   ownership: io_uring
+  nice: -20
   quota: auto
   feedback: off
-  cpu_share: {limit: 12.5%, period: 2ms, strict: false}
+  cpu_share: {limit: 12.5%, period: 2ms, strict: true}
   early_discard: off
 umem: {frames: 4096, frame_size: 4096}
 rings: {rx: 512, tx: 1024, fill: 4096, completion: 64, fill_depth: 100, fill_min: 1, backlog: 256}
@@ -60,12 +63,16 @@ control: {socket: /run/other.sock}
 	require.NoError(t, c.Validate())
 	c.file, c.places = "", nil
 	require.Equal(t, &Config{
-		Ports:   []Port{{Name: "null", Mode: ModeAuto, AllowManagement: true}, {Name: "lan.7", Mode: ModeAuto, Quota: QuotaInf}},
+		Ports: []Port{
+			{Name: "null", Mode: ModeAuto, AllowManagement: true,
+				Feedback: OwnFeedback{Off: new(false), High: new(Percent(60)), Low: new(Percent(0)), Timeout: new(20 * time.Microsecond)}},
+			{Name: "lan.7", Mode: ModeAuto, Quota: QuotaInf, Feedback: OwnFeedback{Off: new(true)}, Backlog: 128},
+		},
 		Workers: []int{1, 3},
 		Poller: Poller{
-			Mode: ModePoll, Ownership: OwnershipUring, Quota: QuotaAuto, EarlyDiscard: DiscardOff,
+			Mode: ModePoll, Ownership: OwnershipUring, Quota: QuotaAuto, Nice: -20, EarlyDiscard: DiscardOff,
 			Feedback: Feedback{Off: true, High: 75, Low: 25, Timeout: time.Millisecond},
-			CPUShare: CPUShare{Limit: 12.5, Period: 2 * time.Millisecond},
+			CPUShare: CPUShare{Limit: 12.5, Period: 2 * time.Millisecond, Strict: true},
 		},
 		UMEM:         UMEM{Frames: 4096, FrameSize: 4096},
 		Rings:        Rings{RX: 512, TX: 1024, Fill: 4096, Completion: 64, FillDepth: 100, FillMin: 1, Backlog: 256},
@@ -85,7 +92,15 @@ func TestParseRefuses(t *testing.T) {
 		"unknown":          {"pollers: {}", "f:1:1: pollers: unknown key: known here are ports, workers, poller, umem, rings, accept_bypass, metrics, control"},
 		"later":            {"screen: {default: accept}", "f:1:1: screen: unknown key: known here are ports,"},
 		"unknown nested":   {"poller:\n  cpu_share:\n    limits: 5%", "f:3:5: poller.cpu_share.limits: unknown key: known here are limit, period, strict"},
-		"unknown of port":  {"ports:\n  - name: a\n    speed: 1", "f:3:5: ports.a.speed: unknown key: known here are name, mode, quota, allow_management"},
+		"unknown of port":  {"ports:\n  - name: a\n    speed: 1", "f:3:5: ports.a.speed: unknown key: known here are name, mode, quota, feedback, backlog, allow_management"},
+		"unknown mark":     {"ports:\n  - name: a\n    feedback: {mid: 1}", "f:3:16: ports.a.feedback.mid: unknown key: known here are high, low, timeout"},
+		"port mark":        {"ports:\n  - name: a\n    feedback: {high: 0%}", "f:3:16: ports.a.feedback.high: 0%: must be above 0% and at most 100%"},
+		"port timeout":     {"ports: [{name: a, feedback: {timeout: 2s}}]", "f:1:30: ports.a.feedback.timeout: 2s: must be from 10µs to 1s"},
+		"port feedback":    {"ports: [{name: a, feedback: none}]", "f:1:19: ports.a.feedback: none: must be a mapping, or off"},
+		"port backlog":     {"ports: [{name: a, backlog: 0}]", "f:1:19: ports.a.backlog: 0: must be a power of two, from 64 to 65536 descriptors"},
+		"nice low":         {"poller: {nice: -21}", "f:1:10: poller.nice: -21: must be a nice value, from -20 to 19"},
+		"nice high":        {"poller: {nice: 20}", "poller.nice: 20: must be a nice value, from -20 to 19"},
+		"nice word":        {"poller: {nice: low}", "poller.nice: low: must be a nice value, from -20 to 19"},
 		"dotted":           {"poller.quota: 64", "f:1:1: poller.quota: unknown key"},
 		"twice":            {"workers: auto\n\"workers\": auto", "f:2:1: workers: given twice: keep one"},
 		"twice plain":      {"workers: auto\nworkers: auto", "f:2:1: workers: given twice: keep one"},
@@ -93,7 +108,7 @@ func TestParseRefuses(t *testing.T) {
 		"anchor":           {"workers: &a auto", "f:1:1: workers: anchors, aliases and tags are not supported"},
 		"tag":              {"workers: !!str auto", "f:1:1: workers: anchors, aliases and tags are not supported"},
 		"null":             {"workers:", "f:1:1: workers: has no value: give one, or remove the key"},
-		"null section":     {"poller:\n", "f:1:1: poller: must be a mapping of mode, ownership, quota, feedback, cpu_share, early_discard"},
+		"null section":     {"poller:\n", "f:1:1: poller: must be a mapping of mode, ownership, quota, nice, feedback, cpu_share, early_discard"},
 		"section is value": {"umem: 5", "f:1:1: umem: must be a mapping of frames, frame_size"},
 		"value is section": {"accept_bypass: {a: 1}", "f:1:1: accept_bypass: must be a single value, not a mapping"},
 		"several lines":    {"workers: |\n  auto\n", "f:1:1: workers: must be on one line"},
@@ -197,19 +212,86 @@ func TestSet(t *testing.T) {
 	require.False(t, c.Poller.Feedback.Off, "a mark asks for feedback")
 }
 
+// TestOwnFeedback: what a port leaves out is the poller's, key by key, whatever their order.
+func TestOwnFeedback(t *testing.T) {
+	c, err := Parse("f", []byte(`ports:
+  - name: lan
+    feedback: {high: 60%}
+  - name: lan.feedback
+  - name: wan
+    feedback: {}
+poller:
+  feedback: {high: 80%, low: 10%, timeout: 3ms}
+`))
+	require.NoError(t, err)
+	require.NoError(t, c.Validate())
+	of := func(i int) Feedback { return c.PortFeedback(c.Ports[i]) }
+	common := Feedback{High: 80, Low: 10, Timeout: 3 * time.Millisecond}
+	require.Equal(t, Feedback{High: 60, Low: 10, Timeout: 3 * time.Millisecond}, of(0))
+	require.Equal(t, common, of(1))
+	require.Equal(t, common, of(2))
+
+	require.NoError(t, c.Set("poller.feedback=off"))
+	require.False(t, of(0).Off, "the port asked for it")
+	require.True(t, of(1).Off)
+	require.False(t, of(2).Off, "a mapping asks for feedback, if an empty one")
+	reread(t, c)
+
+	// A name may end in what looks like a key.
+	require.NoError(t, c.Set("ports.lan.feedback=off"))
+	require.True(t, of(0).Off)
+	require.NoError(t, c.Set("ports.lan.feedback.low=5%"))
+	require.Equal(t, Feedback{High: 60, Low: 5, Timeout: 3 * time.Millisecond}, of(0), "a mark asks for feedback")
+	require.NoError(t, c.Set("ports.lan.feedback.feedback.timeout=1s"))
+	require.Equal(t, Feedback{High: 80, Low: 10, Timeout: time.Second}, of(1))
+	require.ErrorContains(t, c.Set("ports.lan.feedback.speed=1"), "ports.lan.feedback.speed: unknown key: known here are mode, quota, feedback,")
+	reread(t, c)
+}
+
+func TestPortBacklog(t *testing.T) {
+	c := Default()
+	require.NoError(t, c.AddPort("a"))
+	require.NoError(t, c.AddPort("b"))
+	require.NoError(t, c.Set("ports.b.backlog=128"))
+	require.NoError(t, c.Set("rings.backlog=64"))
+	require.Equal(t, 64, c.PortBacklog(c.Ports[0]))
+	require.Equal(t, 128, c.PortBacklog(c.Ports[1]))
+	reread(t, c)
+}
+
+// TestFillMinDefault: left out, it never stands in the way of a low fill_depth.
+func TestFillMinDefault(t *testing.T) {
+	c, err := Parse("f", []byte("ports: [{name: a}]\nrings: {fill_depth: 100}"))
+	require.NoError(t, err)
+	require.NoError(t, c.Validate())
+	require.Equal(t, 100, c.FillMin())
+	require.Contains(t, string(c.Effective()), "  fill_depth: 100\n  fill_min: 100\n")
+	reread(t, c)
+	require.NoError(t, c.Set("rings.fill_depth=129"))
+	require.Equal(t, 128, c.FillMin())
+	require.NoError(t, c.Set("rings.fill_min=129"))
+	require.Equal(t, 129, c.FillMin())
+	require.NoError(t, c.Validate())
+}
+
 func TestSetRefuses(t *testing.T) {
 	for assignment, want := range map[string]string{
 		"poller.quota":              "poller.quota: not of the form key=value: for example poller.quota=32",
 		"poller.quota=0":            "poller.quota: 0: must be at least 1 packet, or auto, or inf",
 		"poller.quota=":             `poller.quota: "": must be a number of packets, or auto, or inf`,
-		"poller.quotas=1":           "poller.quotas: unknown key: known here are mode, ownership, quota, feedback, cpu_share, early_discard",
+		"poller.quotas=1":           "poller.quotas: unknown key: known here are mode, ownership, quota, nice, feedback, cpu_share, early_discard",
 		"quota=1":                   "quota: unknown key: known here are workers, poller, umem, rings, accept_bypass, metrics, control",
 		"poller.quota.x=1":          "poller.quota.x: unknown key: known here are mode, ownership, quota,",
 		"poller.cpu_share=50%":      "poller.cpu_share: holds limit, period, strict: set one of them",
 		"ports=eth1":                "ports: a list: set the keys of one port, such as ports.eth1.quota",
 		"ports.eth1=1":              "ports.eth1: not a key of a port: for example ports.eth1.quota",
 		"ports.eth9.quota=1":        "ports.eth9.quota: no port eth9: name it under ports, or with --port",
-		"ports.eth1.name=eth2":      "ports.eth1.name: unknown key: known here are mode, quota, allow_management",
+		"ports.eth1.name=eth2":      "ports.eth1.name: unknown key: known here are mode, quota, feedback, backlog, allow_management",
+		"ports.eth1.feedback.x=1":   "ports.eth1.feedback.x: unknown key: known here are high, low, timeout",
+		"ports.eth9.feedback.low=1": "ports.eth9.feedback.low: no port eth9: name it under ports, or with --port",
+		"ports.feedback.high=1%":    "ports.feedback.high: no port feedback",
+		"ports.eth1.feedback=none":  "ports.eth1.feedback: none: must be a mapping, or off",
+		"ports.eth1.backlog=0":      "ports.eth1.backlog: 0: must be a power of two",
 		"ports.eth1.mode=zero\ncop": `ports.eth1.mode: "zero\ncop": must be auto, zerocopy, copy or generic`,
 		"=1":                        `"": unknown key`,
 		"":                          `"": not of the form key=value`,
@@ -251,6 +333,34 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, crossed.Set("poller.feedback=off"))
 	require.NoError(t, crossed.Validate())
 
+	own := parse("ports:\n  - name: a\n    feedback:\n      high: 20%\n")
+	const crossedOwn = "ports.a.feedback.low: 25%: not below ports.a.feedback.high, 20%: input would close and open at once"
+	require.ErrorContains(t, own.Validate(), "f:4:7: "+crossedOwn, "the mark that the file set")
+	require.NoError(t, own.Set("ports.a.feedback.low=25%"))
+	require.ErrorContains(t, own.Validate(), crossedOwn)
+	require.NoError(t, own.Set("ports.a.feedback.low=19%"))
+	require.NoError(t, own.Validate())
+	require.NoError(t, own.Set("ports.a.feedback.low=20%"))
+	require.Error(t, own.Validate())
+	require.NoError(t, own.Set("ports.a.feedback=off"))
+	require.NoError(t, own.Validate())
+	asked := parse("ports:\n  - name: a\n    feedback: {}\npoller: {feedback: {low: 80%}}\n")
+	require.NoError(t, asked.Set("poller.feedback=off"))
+	require.ErrorContains(t, asked.Validate(), "f:3:5: ports.a.feedback.low: 80%: not below ports.a.feedback.high, 75%", "the port asks for what the poller has")
+
+	for _, o := range []Ownership{OwnershipSocket, OwnershipUring, OwnershipKthread} {
+		never := parse(port + "poller:\n  mode: interrupt\n  ownership: " + string(o) + "\n")
+		require.EqualError(t, never.Validate(), "f:4:3: poller.ownership: "+string(o)+": required, but poller.mode is interrupt, which never owns: "+
+			"set it to auto or off, or poller.mode to hybrid")
+		require.NoError(t, never.Set("poller.mode=poll"))
+		require.NoError(t, never.Validate())
+		require.NoError(t, never.Set("poller.mode=interrupt"))
+		require.NoError(t, never.Set("poller.ownership=off"))
+		require.NoError(t, never.Validate())
+		require.NoError(t, never.Set("poller.ownership=auto"))
+		require.NoError(t, never.Validate())
+	}
+
 	// 0 < fill_min ≤ fill_depth ≤ fill.
 	depths := parse(port + "rings:\n  fill: 1024\n  fill_depth: 64\n  fill_min: 65\n")
 	require.EqualError(t, depths.Validate(), "f:5:3: rings.fill_min: 65: more than rings.fill_depth, 64: "+
@@ -281,29 +391,39 @@ func TestEffective(t *testing.T) {
 	c := Default()
 	require.NoError(t, c.AddPort("eth1"))
 	require.NoError(t, c.AddPort("no"))
-	c.Ports[1].Quota = 8
+	for _, a := range []string{"ports.no.quota=8", "ports.no.feedback=off", "ports.no.backlog=64"} {
+		require.NoError(t, c.Set(a))
+	}
 	require.Equal(t, `ports:
   - name: eth1
     mode: auto
     quota: 64
+    feedback:
+      high: 75%
+      low: 25%
+      timeout: 1ms
+    backlog: 1024
     allow_management: false
   - name: "no"
     mode: auto
     quota: 8
+    feedback: off
+    backlog: 64
     allow_management: false
 workers: auto
 poller:
   mode: hybrid
   ownership: auto
   quota: 64
+  nice: 0
   feedback:
     high: 75%
     low: 25%
     timeout: 1ms
   cpu_share:
-    limit: 100%
+    limit: 90%
     period: 10ms
-    strict: true
+    strict: false
   early_discard: xdp
 umem:
   frames: auto
@@ -349,7 +469,11 @@ func TestClone(t *testing.T) {
 	require.NoError(t, c.Set("workers=[1]"))
 	d := c.Clone()
 	require.Equal(t, c, d)
+	require.NoError(t, c.Set("ports.eth1.feedback.high=70%"))
+	d = c.Clone()
 	require.NoError(t, d.Set("ports.eth1.mode=copy"))
+	require.NoError(t, d.Set("ports.eth1.feedback.high=80%"))
+	require.Equal(t, Percent(70), *c.Ports[0].Feedback.High)
 	d.Workers[0] = 7
 	delete(d.places, "poller.quota")
 	require.Equal(t, ModeAuto, c.Ports[0].Mode)

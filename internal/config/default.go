@@ -10,11 +10,11 @@ func Default() *Config {
 			Ownership:    OwnershipAuto,
 			Quota:        64,
 			Feedback:     Feedback{High: 75, Low: 25, Timeout: time.Millisecond},
-			CPUShare:     CPUShare{Limit: 100, Period: 10 * time.Millisecond, Strict: true},
+			CPUShare:     CPUShare{Limit: 90, Period: 10 * time.Millisecond},
 			EarlyDiscard: DiscardXDP,
 		},
 		UMEM:    UMEM{FrameSize: 2048},
-		Rings:   Rings{RX: 2048, TX: 2048, Fill: 2048, Completion: 2048, FillDepth: 1024, FillMin: 128, Backlog: 1024},
+		Rings:   Rings{RX: 2048, TX: 2048, Fill: 2048, Completion: 2048, FillDepth: 1024, Backlog: 1024},
 		Metrics: Metrics{Listen: "127.0.0.1:9473"},
 	}
 }

@@ -1,7 +1,5 @@
 package config
 
-import "strings"
-
 // Change is one key whose value in force differs between two configurations.
 type Change struct {
 	// Key is the key's path as Set takes it, or ports.NAME for a port that came or went.
@@ -13,7 +11,7 @@ type Change struct {
 }
 
 // Diff lists what differs from old to new, in the order Effective prints it. Values in force are compared: a port that inherits its
-// quota changes with the poller's. The order of ports has no meaning and is no change.
+// quota, feedback or backlog changes with what it inherits. The order of ports has no meaning and is no change.
 func Diff(old, new *Config) []Change {
 	a, b := old.resolved(), new.resolved()
 	var changes []Change
@@ -36,14 +34,10 @@ func Diff(old, new *Config) []Change {
 
 // appendChanges compares two lists of the same fields.
 func appendChanges(changes []Change, prefix string, old, new []field) []Change {
-	off := false
 	for i, f := range new {
 		was, is := old[i].String(), f.String()
-		if f.path == feedbackPath {
-			off = was == "off" || is == "off"
-		}
 		// Marks have no effect while feedback is off, and those of a file that says off are not its author's.
-		if off && strings.HasPrefix(f.path, feedbackPath+".") {
+		if isOff(old, f.path) || isOff(new, f.path) {
 			continue
 		}
 		if was != is {

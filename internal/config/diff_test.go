@@ -14,18 +14,24 @@ func TestDiffEveryKey(t *testing.T) {
 	}{
 		{"ports.a.mode", "copy", false},
 		{"ports.a.quota", "7", true},
+		{"ports.a.feedback", "off", true},
+		{"ports.a.feedback.high", "80%", true},
+		{"ports.a.feedback.low", "20%", true},
+		{"ports.a.feedback.timeout", "2ms", true},
+		{"ports.a.backlog", "64", false},
 		{"ports.a.allow_management", "true", false},
 		{"workers", "[1]", false},
 		{"poller.mode", "poll", false},
 		{"poller.ownership", "io_uring", false},
 		{"poller.quota", "auto", true},
+		{"poller.nice", "-5", false},
 		{"poller.feedback", "off", true},
 		{"poller.feedback.high", "80%", true},
 		{"poller.feedback.low", "20%", true},
 		{"poller.feedback.timeout", "2ms", true},
 		{"poller.cpu_share.limit", "50%", false},
 		{"poller.cpu_share.period", "20ms", false},
-		{"poller.cpu_share.strict", "false", false},
+		{"poller.cpu_share.strict", "true", false},
 		{"poller.early_discard", "ring", false},
 		{"umem.frames", "64", false},
 		{"umem.frame_size", "4096", false},
@@ -42,7 +48,9 @@ func TestDiffEveryKey(t *testing.T) {
 	}
 	base := Default()
 	require.NoError(t, base.AddPort("a"))
-	require.NoError(t, base.Set("ports.a.quota=5"), "or it would follow the poller's")
+	for _, a := range []string{"quota=5", "feedback.high=75%", "feedback.low=25%", "feedback.timeout=1ms", "backlog=1024"} {
+		require.NoError(t, base.Set("ports.a."+a), "or it would follow what it inherits")
+	}
 
 	var keys, listed []string
 	for _, f := range base.Ports[0].fields() {
@@ -92,4 +100,30 @@ func TestDiffInheritedQuota(t *testing.T) {
 	}, Diff(a, b))
 	require.NoError(t, b.Set("ports.p.quota=64"))
 	require.Equal(t, []Change{{Key: "poller.quota", Old: "64", New: "32", Live: true}}, Diff(a, b))
+}
+
+func TestDiffInheritedFeedback(t *testing.T) {
+	a := Default()
+	require.NoError(t, a.AddPort("p"))
+	require.NoError(t, a.AddPort("q"))
+	require.NoError(t, a.Set("ports.q.feedback.high=90%"))
+	b := a.Clone()
+	require.NoError(t, b.Set("poller.feedback.high=80%"))
+	require.Equal(t, []Change{
+		{Key: "ports.p.feedback.high", Old: "75%", New: "80%", Live: true},
+		{Key: "poller.feedback.high", Old: "75%", New: "80%", Live: true},
+	}, Diff(a, b))
+	require.NoError(t, b.Set("poller.feedback=off"))
+	require.Equal(t, []Change{
+		{Key: "ports.p.feedback", Old: "on", New: "off", Live: true},
+		{Key: "poller.feedback", Old: "on", New: "off", Live: true},
+	}, Diff(a, b), "q asked for feedback; marks that are off are no change")
+	require.NoError(t, b.Set("rings.backlog=64"))
+	require.NoError(t, b.Set("poller.feedback=on"))
+	require.NoError(t, b.Set("poller.feedback.high=75%"))
+	require.Equal(t, []Change{
+		{Key: "ports.p.backlog", Old: "1024", New: "64"},
+		{Key: "ports.q.backlog", Old: "1024", New: "64"},
+		{Key: "rings.backlog", Old: "1024", New: "64"},
+	}, Diff(a, b))
 }

@@ -21,26 +21,29 @@ func (c *Config) Effective() []byte {
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		fmt.Fprintf(&b, "  - name: %s\n", quoted(p.Name))
-		for _, f := range p.fields() {
-			fmt.Fprintf(&b, "    %s: %s\n", f.path, quoted(f.String()))
-		}
+		writeFields(&b, "    ", p.fields())
 	}
+	writeFields(&b, "", r.fields())
+	return b.Bytes()
+}
+
+// writeFields prints keys and the sections they are in. A switch is printed only when it is off, and then alone.
+func writeFields(b *bytes.Buffer, indent string, fields []field) {
 	var open []string
-	for _, f := range r.fields() {
-		if f.path == feedbackPath && !r.Poller.Feedback.Off || strings.HasPrefix(f.path, feedbackPath+".") && r.Poller.Feedback.Off {
+	for _, f := range fields {
+		if isOff(fields, f.path) || isSection(fields, f.path) && f.String() != "off" {
 			continue
 		}
 		parts := strings.Split(f.path, ".")
 		sections := parts[:len(parts)-1]
 		for depth, name := range sections {
 			if depth >= len(open) || !slices.Equal(open[:depth+1], sections[:depth+1]) {
-				fmt.Fprintf(&b, "%s%s:\n", strings.Repeat("  ", depth), name)
+				fmt.Fprintf(b, "%s%s%s:\n", indent, strings.Repeat("  ", depth), name)
 			}
 		}
 		open = sections
-		fmt.Fprintf(&b, "%s%s: %s\n", strings.Repeat("  ", len(sections)), parts[len(parts)-1], quoted(f.String()))
+		fmt.Fprintf(b, "%s%s%s: %s\n", indent, strings.Repeat("  ", len(sections)), parts[len(parts)-1], quoted(f.String()))
 	}
-	return b.Bytes()
 }
 
 var (

@@ -28,10 +28,11 @@ func (c *Config) fields() []field {
 		{"poller.ownership", restart, choice[Ownership]{&p.Ownership,
 			[]Ownership{OwnershipAuto, OwnershipOff, OwnershipSocket, OwnershipUring, OwnershipKthread}}},
 		{"poller.quota", live, quota{&p.Quota}},
-		{feedbackPath, live, toggle{&f.Off}},
-		{feedbackPath + ".high", live, percent{&f.High, aboveZero}},
-		{feedbackPath + ".low", live, percent{&f.Low, fromZero}},
-		{feedbackPath + ".timeout", live, duration{&f.Timeout, 10 * time.Microsecond, time.Second}},
+		{"poller.nice", restart, nice{&p.Nice}},
+		{"poller.feedback", live, feedbackSwitch(&f.Off)},
+		{"poller.feedback.high", live, highMark(&f.High)},
+		{"poller.feedback.low", live, lowMark(&f.Low)},
+		{"poller.feedback.timeout", live, feedbackTimeout(&f.Timeout)},
 		{"poller.cpu_share.limit", restart, percent{&s.Limit, aboveZero}},
 		{"poller.cpu_share.period", restart, duration{&s.Period, time.Millisecond, time.Second}},
 		{"poller.cpu_share.strict", restart, boolean{&s.Strict}},
@@ -51,14 +52,23 @@ func (c *Config) fields() []field {
 	}
 }
 
-// feedbackPath is the one key that is both a value (off) and a mapping.
-const feedbackPath = "poller.feedback"
+// The values of feedback, the poller's and a port's. Its switch is the one kind of key that is both a value (off) and a mapping.
+func feedbackSwitch(p *bool) value           { return toggle{p} }
+func highMark(p *Percent) value              { return percent{p, aboveZero} }
+func lowMark(p *Percent) value               { return percent{p, fromZero} }
+func feedbackTimeout(p *time.Duration) value { return duration{p, 10 * time.Microsecond, time.Second} }
 
 // fields are the keys of one port but for its name, in the order they are printed.
 func (p *Port) fields() []field {
+	f := &p.Feedback
 	return []field{
 		{"mode", restart, choice[PortMode]{&p.Mode, []PortMode{ModeAuto, ModeZeroCopy, ModeCopy, ModeGeneric}}},
 		{"quota", live, quota{&p.Quota}},
+		{"feedback", live, own[bool]{&f.Off, feedbackSwitch}},
+		{"feedback.high", live, own[Percent]{&f.High, highMark}},
+		{"feedback.low", live, own[Percent]{&f.Low, lowMark}},
+		{"feedback.timeout", live, own[time.Duration]{&f.Timeout, feedbackTimeout}},
+		{"backlog", restart, ringSize{&p.Backlog}},
 		{"allow_management", restart, boolean{&p.AllowManagement}},
 	}
 }
@@ -74,6 +84,20 @@ func find(fields []field, path string) (field, bool) {
 		}
 	}
 	return field{}, false
+}
+
+// switchOf is the switch above a key: poller.feedback of poller.feedback.high. False if there is none.
+func switchOf(fields []field, path string) (field, bool) { return find(fields, parentPath(path)) }
+
+// isOff says that the switch above a key is off.
+func isOff(fields []field, path string) bool {
+	above, ok := switchOf(fields, path)
+	return ok && above.String() == "off"
+}
+
+// parentPath is the section a key is in; empty at the top.
+func parentPath(path string) string {
+	return path[:max(strings.LastIndexByte(path, '.'), 0)]
 }
 
 // isSection says that path is a mapping with keys below it.

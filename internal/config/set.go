@@ -14,15 +14,15 @@ func (c *Config) Set(assignment string) error {
 	}
 	path, fields := key, c.fields()
 	if rest, isPort := strings.CutPrefix(key, "ports."); isPort {
-		dot := strings.LastIndexByte(rest, '.')
-		if dot < 0 {
+		name, below := c.cutPort(rest)
+		if below == "" {
 			return &Error{Key: show(key), Cause: "not a key of a port", Remedy: "for example ports." + rest + ".quota"}
 		}
-		p := c.port(rest[:dot])
+		p := c.port(name)
 		if p == nil {
-			return &Error{Key: show(key), Cause: fmt.Sprintf("no port %s", show(rest[:dot])), Remedy: "name it under ports, or with --port"}
+			return &Error{Key: show(key), Cause: fmt.Sprintf("no port %s", show(name)), Remedy: "name it under ports, or with --port"}
 		}
-		path, fields = rest[dot+1:], p.fields()
+		path, fields = below, p.fields()
 	}
 	f, leaf := find(fields, path)
 	switch {
@@ -42,15 +42,36 @@ func (c *Config) Set(assignment string) error {
 	if err := f.parse(text); err != nil {
 		return &Error{Key: key, Value: show(text), Cause: err.Error()}
 	}
-	if parentPath(path) == feedbackPath {
+	if above, ok := switchOf(fields, path); ok {
 		// A mark says that feedback is wanted.
-		c.Poller.Feedback.Off = false
+		if err := above.parse("on"); err != nil {
+			return &Error{Key: key, Cause: err.Error()}
+		}
 	}
 	delete(c.places, key)
 	return nil
 }
 
-// parentPath is the section a key is in; empty at the top.
-func parentPath(path string) string {
-	return path[:max(strings.LastIndexByte(path, '.'), 0)]
+// cutPort splits NAME.KEY, both of which may hold dots, into the two: where a key of a port begins, else behind the name of a port, else
+// at the last dot. The key is empty if there is none.
+func (c *Config) cutPort(s string) (name, key string) {
+	for _, f := range (&Port{}).fields() {
+		// No key of a port ends in a dot and another one, so at most one fits.
+		if name, ok := strings.CutSuffix(s, "."+f.path); ok {
+			return name, f.path
+		}
+	}
+	for _, p := range c.Ports {
+		if rest, ok := strings.CutPrefix(s, p.Name+"."); ok && len(p.Name) > len(name) {
+			name, key = p.Name, rest
+		}
+	}
+	if key != "" {
+		return name, key
+	}
+	dot := strings.LastIndexByte(s, '.')
+	if dot < 0 {
+		return s, ""
+	}
+	return s[:dot], s[dot+1:]
 }

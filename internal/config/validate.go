@@ -33,15 +33,36 @@ func (c *Config) Validate() error {
 		return c.invalid("rings.fill_depth", strconv.Itoa(depth), fmt.Sprintf("more than rings.fill, %d, holds", c.Rings.Fill),
 			"lower it, or make rings.fill larger")
 	}
-	if least := c.Rings.FillMin; least > c.Rings.FillDepth {
+	if least := c.FillMin(); least > c.Rings.FillDepth {
 		return c.invalid("rings.fill_min", strconv.Itoa(least), fmt.Sprintf("more than rings.fill_depth, %d", c.Rings.FillDepth),
 			"lower it, or make rings.fill_depth larger; equal keeps the depth fixed")
 	}
-	if f := c.Poller.Feedback; !f.Off && f.Low >= f.High {
-		return c.invalid(feedbackPath+".low", percent{p: &f.Low}.String(),
-			fmt.Sprintf("not below %s.high, %s", feedbackPath, percent{p: &f.High}), "input would close and open at once; 75% and 25% are the defaults")
+	if o := c.Poller.Ownership; c.Poller.Mode == ModeInterrupt && o != OwnershipAuto && o != OwnershipOff {
+		return c.invalid("poller.ownership", string(o), "required, but poller.mode is interrupt, which never owns",
+			"set it to auto or off, or poller.mode to hybrid")
+	}
+	// The poller's first: a port that inherits is not at fault.
+	if err := c.validMarks("poller.feedback", c.Poller.Feedback); err != nil {
+		return err
+	}
+	for _, p := range c.Ports {
+		if err := c.validMarks(portPath(p.Name)+".feedback", c.PortFeedback(p)); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// validMarks refuses crossed marks. The key at fault is the low one, and its place that of what the file set of the two.
+func (c *Config) validMarks(section string, f Feedback) error {
+	if f.Off || f.Low < f.High {
+		return nil
+	}
+	err := &Error{
+		Key: section + ".low", Value: percent{p: &f.Low}.String(), Cause: fmt.Sprintf("not below %s.high, %s", section, percent{p: &f.High}),
+		Remedy: "input would close and open at once; 75% and 25% are the defaults",
+	}
+	return c.locate(err, section+".low", section+".high", section)
 }
 
 // validFields holds each value against the rules for its text.
@@ -54,11 +75,18 @@ func (c *Config) validFields(prefix string, fields []field) error {
 	return nil
 }
 
-// invalid is an Error at the key's place in the file, or at that of its section.
+// invalid is an Error at the key's place in the file.
 func (c *Config) invalid(key, value, cause, remedy string) error {
-	e := &Error{Key: key, Value: value, Cause: cause, Remedy: remedy}
-	if at, ok := c.places[key]; ok {
-		e.File, e.Line, e.Column = c.file, at.line, at.column
+	return c.locate(&Error{Key: key, Value: value, Cause: cause, Remedy: remedy}, key)
+}
+
+// locate points e at the first of these keys that came from the file, if any did.
+func (c *Config) locate(e *Error, keys ...string) error {
+	for _, key := range keys {
+		if at, ok := c.places[key]; ok {
+			e.File, e.Line, e.Column = c.file, at.line, at.column
+			break
+		}
 	}
 	return e
 }

@@ -85,6 +85,42 @@ func (v toggle) parse(text string) error {
 	return nil
 }
 
+// own is a value of a port that is another key's as long as it is nil. It is never changed in place, so copies may share it.
+type own[T any] struct {
+	p  **T
+	of func(*T) value
+}
+
+func (v own[T]) String() string {
+	if *v.p == nil {
+		return ""
+	}
+	return v.of(*v.p).String()
+}
+
+func (v own[T]) parse(text string) error {
+	fresh := new(T)
+	if err := v.of(fresh).parse(text); err != nil {
+		return err
+	}
+	*v.p = fresh
+	return nil
+}
+
+// nice is a nice value.
+type nice struct{ p *int }
+
+func (v nice) String() string { return strconv.Itoa(*v.p) }
+
+func (v nice) parse(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < -20 || n > 19 {
+		return errors.New("must be a nice value, from -20 to 19")
+	}
+	*v.p = n
+	return nil
+}
+
 // percent is a share with its sign.
 type percent struct {
 	p      *Percent
