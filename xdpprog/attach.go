@@ -21,7 +21,8 @@ type PortConfig struct {
 	Mode      AttachMode // native and generic are requirements, auto is a wish
 	MAC       [6]byte    // the interface's; unicast frames to any other go to the kernel
 	// MaxQueues is the number of doors, 1 to [MaxQueues]: at least the receive queues the interface has once the program is attached.
-	// Frames of a queue beyond it go to the kernel as ClassNoSocket.
+	// Frames of a queue beyond it go to the kernel as ClassNoSocket. Each takes a little more than 32 KiB of kernel memory, nearly all of
+	// it for what [Door.Learn] stores: 2 MiB for 64.
 	MaxQueues int
 	// MaxLen is the longest frame in bytes that the sockets' packet buffers take; longer ones to be forwarded are dropped at the door and
 	// counted as DroppedTooLong, because the socket would drop them after a credit was spent. 0 is no limit.
@@ -130,6 +131,9 @@ func (p *Port) share() (err error) {
 	if p.memory, err = mapArray[doorMemory](p.maps.Doors); err != nil {
 		return err
 	}
+	if p.destinations, err = mapArray[destinationsMemory](p.maps.Destinations); err != nil {
+		return err
+	}
 	p.doors = make([]Door, len(p.memory.elems))
 	p.placeDoors()
 	for c := range Class(NumClasses) {
@@ -148,6 +152,7 @@ func (p *Port) loadProgram(cfg *PortConfig, bound bool) error {
 		return err
 	}
 	spec.Maps[rxMapDoors].MaxEntries = uint32(cfg.MaxQueues)
+	spec.Maps[rxMapDestinations].MaxEntries = uint32(cfg.MaxQueues)
 	spec.Maps[rxMapSockets].MaxEntries = uint32(cfg.MaxQueues)
 	if err := spec.Variables[rxVarSharedWriters].Set(p.mode == AttachGeneric); err != nil {
 		return err

@@ -8,7 +8,7 @@ const NumReasons = 5
 //
 // Every frame ends under exactly one of them:
 //
-//	Seen = Redirected + Σ Passed + Σ Limited + Σ DroppedGate + DroppedTooLong + DroppedNoCredit + Lessons
+//	Seen = Redirected + Σ Passed + Σ Limited + Σ DroppedGate + DroppedEgress + DroppedTooLong + DroppedNoCredit + Lessons
 //
 // which [Counters.Sum] computes. A snapshot taken while frames arrive is not one instant: there Seen may exceed Sum by the frames that
 // arrived meanwhile, and is never below it.
@@ -25,6 +25,8 @@ type Counters struct {
 	Lessons uint64
 	// DroppedTooLong were longer than PortConfig.MaxLen.
 	DroppedTooLong uint64
+	// DroppedEgress were refused because their destination is one whose egress is shut ([Door.SetShut]).
+	DroppedEgress uint64
 	// DroppedNoCredit were refused because the queue's credits were spent.
 	DroppedNoCredit uint64
 	// DroppedGate were refused by a closed gate, under the lowest reason bit that was set.
@@ -37,7 +39,7 @@ type Counters struct {
 
 // Sum returns how many frames are accounted for: Seen, once traffic has stopped.
 func (c *Counters) Sum() uint64 {
-	sum := c.Redirected + c.Lessons + c.DroppedTooLong + c.DroppedNoCredit
+	sum := c.Redirected + c.Lessons + c.DroppedEgress + c.DroppedTooLong + c.DroppedNoCredit
 	for _, n := range c.DroppedGate {
 		sum += n
 	}
@@ -54,6 +56,7 @@ func (c *Counters) Add(o *Counters) {
 	c.SeenDriven += o.SeenDriven
 	c.Redirected += o.Redirected
 	c.Lessons += o.Lessons
+	c.DroppedEgress += o.DroppedEgress
 	c.DroppedTooLong += o.DroppedTooLong
 	c.DroppedNoCredit += o.DroppedNoCredit
 	for i := range c.DroppedGate {

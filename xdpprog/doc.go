@@ -15,6 +15,7 @@
 //	              │ no                        │
 //	┌─────────────▼──────────────┐ gate       │
 //	│ 3. is the door open?       ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedGate[reason]
+//	│    SetShut, Learn          ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedEgress
 //	│    MaxLen                  ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedTooLong
 //	│    SetGate, Grant          ├────────────┼─────────────────────────────────────────────▶ dropped, DroppedNoCredit
 //	└─────────────┬──────────────┘ no credit  │
@@ -28,6 +29,9 @@
 // Every frame ends under exactly one counter ([Counters]). A [Port] is one interface with the program attached; a [Door] is one receive
 // queue's gate, credits and counters, in memory mapped from a BPF map: what a worker stores there is in force for the next frame, without
 // a system call. The door closes by itself: once the credits are spent, it lets nothing in, whether or not the worker is running.
+//
+// Congestion behind one egress keeps out only what goes there: the worker tells the door which egress a destination has led to
+// ([Door.Learn]), and which egresses are congested ([Door.SetShut]).
 //
 // The door also tells where the receive work is done, on the worker's CPU or elsewhere, driven by the worker or not ([Door.Seen]), and
 // gives the worker's socket the NAPI it belongs to ([Door.Teach]).

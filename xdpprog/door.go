@@ -6,10 +6,13 @@ package xdpprog
 // A door starts without credit: until the first [Door.Grant] or [Door.SetUnlimited], frames to be forwarded are dropped and counted under
 // DroppedNoCredit. Frames for the kernel pass whatever the door says.
 //
-// The methods that set something, Teach among them, belong to one goroutine, the queue's worker. Spent, Seen and Counters may be called
+// The methods that set something, Teach, Learn and Forget among them, belong to one goroutine, the queue's worker. Spent, Seen and Counters may be called
 // by any. No method may run while [Port.Close] does; afterwards the door is a private copy that nobody reads: counters keep their last values.
 type Door struct {
 	mem *doorMemory
+
+	destinations *destinationsMemory // nil once the port is closed
+	writes       uint64              // slots of destinations ever written
 }
 
 // SetGate closes the gate for the given reasons, or opens it with 0. Frames dropped by a closed gate are counted under the lowest bit
@@ -47,6 +50,7 @@ func (d *Door) Counters(c *Counters) {
 	m := d.mem
 	c.Redirected = m.redirected.Load()
 	c.Lessons = m.lessons.Load()
+	c.DroppedEgress = m.droppedEgress.Load()
 	c.DroppedTooLong = m.droppedTooLong.Load()
 	c.DroppedNoCredit = m.droppedNoCredit.Load()
 	for i := range m.droppedGate {

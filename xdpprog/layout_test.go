@@ -18,7 +18,7 @@ func TestLayouts(t *testing.T) {
 		types map[string]any
 	}{
 		{"rx", loadRx, map[string]any{
-			"door": doorMemory{}, "port": portMemory{}, "bucket": bucketMemory{},
+			"door": doorMemory{}, "port": portMemory{}, "bucket": bucketMemory{}, "destinations": destinationsMemory{}, "slot": slotMemory{},
 			"local4_key": local4Key{}, "local6_key": local6Key{}, "prefix4_key": prefix4Key{}, "prefix6_key": prefix6Key{},
 		}},
 		{"generator", loadGenerator, map[string]any{
@@ -77,12 +77,12 @@ func TestDoorHalvesAreApart(t *testing.T) {
 	require.EqualValues(t, 128, spent.Offset)
 	require.Zero(t, door.Size()%128)
 	// What is read or written for nearly every frame: one cache line on each side.
-	for _, name := range []string{"granted", "gate", "unlimited", "teach", "cpu", "driving"} {
+	for _, name := range []string{"granted", "shut", "forgotten", "gate", "unlimited", "teach", "cpu", "driving"} {
 		f, ok := door.FieldByName(name)
 		require.True(t, ok, name)
 		require.Less(t, f.Offset, uintptr(64), name)
 	}
-	for _, name := range []string{"spent", "seen", "seenHere", "seenDriven", "redirected", "droppedNoCredit"} {
+	for _, name := range []string{"spent", "seen", "seenHere", "seenDriven", "redirected", "droppedNoCredit", "droppedEgress"} {
 		f, ok := door.FieldByName(name)
 		require.True(t, ok, name)
 		require.Less(t, f.Offset, spent.Offset+64, name)

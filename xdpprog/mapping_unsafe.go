@@ -12,7 +12,7 @@ import (
 // mapping is the memory of a BPF array map (BPF_F_MMAPABLE) with elements of type T, shared with the programs that use the map. Plain
 // and atomic stores to it are seen by them at once. The mapping holds the memory on its own: it outlives the map's file descriptor.
 type mapping[T any] struct {
-	elems []T
+	elems []T    // nil once discarded
 	mem   []byte // nil once unmapped
 }
 
@@ -43,5 +43,15 @@ func (m *mapping[T]) close() error {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&private[0])), size), m.mem)
 	mem := m.mem
 	m.elems, m.mem = private, nil
+	return unix.Munmap(mem)
+}
+
+// discard is close for memory that nobody needs afterwards: it keeps no copy.
+func (m *mapping[T]) discard() error {
+	if m.mem == nil {
+		return nil
+	}
+	mem := m.mem
+	m.elems, m.mem = nil, nil
 	return unix.Munmap(mem)
 }

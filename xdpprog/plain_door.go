@@ -1,21 +1,28 @@
 package xdpprog
 
-// PlainDoor is a door on private memory with no program behind it, for tests and models that have no kernel. [PlainDoor.Admit] and
-// [PlainDoor.Lesson] play the program; the embedded Door is what the worker gets.
+import "net/netip"
+
+// PlainDoor is a door on private memory with no program behind it, for tests and models that have no kernel. [PlainDoor.Admit],
+// [PlainDoor.AdmitTo] and [PlainDoor.Lesson] play the program; the embedded Door is what the worker gets.
 type PlainDoor struct {
 	Door
 
-	// CPU is where Admit and Lesson pretend to run; negative, as NewDoor makes it, is nowhere.
+	// CPU is where these three pretend to run; negative, as NewDoor makes it, is nowhere.
 	CPU int
 }
 
 // NewDoor returns a door as a port's doors are at first: the gate open, no credit.
-func NewDoor() *PlainDoor { return &PlainDoor{Door: Door{mem: new(doorMemory)}, CPU: -1} }
+func NewDoor() *PlainDoor {
+	return &PlainDoor{Door: Door{mem: new(doorMemory), destinations: new(destinationsMemory)}, CPU: -1}
+}
 
-// Admit does what the receive program does with a frame to be forwarded, in its order but for lessons, and counts as it does: it reports
-// whether the gate is open and a credit was left, which it then spends. It may be called beside the worker's methods, by one goroutine,
-// the one that calls Lesson.
-func (d *PlainDoor) Admit() bool {
+// Admit is AdmitTo for a frame whose destination cannot be read: no egress is shut for it.
+func (d *PlainDoor) Admit() bool { return d.AdmitTo(netip.Addr{}) }
+
+// AdmitTo does what the receive program does with a frame to be forwarded to dst, in its order but for lessons, and counts as it does: it
+// reports whether the gate is open, dst not known to leave by an egress that is shut, and a credit left, which it then spends. It may be
+// called beside the worker's methods, by one goroutine, the one that calls Admit and Lesson.
+func (d *PlainDoor) AdmitTo(dst netip.Addr) bool {
 	m := d.mem
 	d.see()
 	if gate := m.gate.Load(); gate != 0 {
@@ -24,6 +31,10 @@ func (d *PlainDoor) Admit() bool {
 			reason++
 		}
 		m.droppedGate[reason].Add(1)
+		return false
+	}
+	if shut := m.shut.Load(); shut != 0 && d.isShut(dst, shut) {
+		m.droppedEgress.Add(1)
 		return false
 	}
 	limited := m.unlimited.Load() == 0
@@ -54,6 +65,17 @@ func (d *PlainDoor) Lesson(frame []byte) (payload []byte, port uint16) {
 	copy(m.lessonHead[:], frame)
 	m.lessons.Add(1)
 	return frame[LessonHeadLen:], port
+}
+
+// isShut says whether dst is known to leave by an egress in shut.
+func (d *PlainDoor) isShut(dst netip.Addr, shut uint64) bool {
+	high, low, family := split(dst)
+	s := &d.destinations.slots[hash(high, low)]
+	tag := s.tag.Load()
+	if !dst.IsValid() || tag <= d.mem.forgotten.Load() || tag&tagIPv6 != family || shut>>(tag&tagEgress)&1 == 0 {
+		return false
+	}
+	return s.addr[0].Load() == high && s.addr[1].Load() == low && s.tag.Load() == tag
 }
 
 // see counts a frame.

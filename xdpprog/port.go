@@ -24,7 +24,9 @@ type Port struct {
 	link    link.Link
 	shared  *mapping[portMemory] // one element
 	memory  *mapping[doorMemory] // one element per queue
-	doors   []Door               // doors[q].mem = &memory.elems[q]
+	doors   []Door               // doors[q].mem = &memory.elems[q], and so on
+
+	destinations *mapping[destinationsMemory] // one element per queue
 
 	mu    sync.Mutex                // serialises changes of limits and addresses
 	local map[netip.Prefix]struct{} // what the address maps hold
@@ -128,8 +130,11 @@ func (p *Port) Close() error {
 	errs := []error{p.Detach()}
 	if p.memory != nil {
 		errs = append(errs, p.memory.close())
-		p.placeDoors()
 	}
+	if p.destinations != nil {
+		errs = append(errs, p.destinations.discard())
+	}
+	p.placeDoors()
 	if p.shared != nil {
 		errs = append(errs, p.shared.close())
 	}
@@ -146,6 +151,10 @@ func (p *Port) Close() error {
 // placeDoors points every door at its memory.
 func (p *Port) placeDoors() {
 	for i := range p.doors {
-		p.doors[i].mem = &p.memory.elems[i]
+		d := &p.doors[i]
+		d.mem, d.destinations = &p.memory.elems[i], nil
+		if p.destinations.elems != nil {
+			d.destinations = &p.destinations.elems[i]
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package xdpprog
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,11 @@ import (
 // BenchmarkRX runs the program in the kernel b.N times on one frame: what the door costs, without what comes before and after it. The
 // case "empty" is a program of two instructions, that is, the kernel's loop. The packet is in the cache.
 func BenchmarkRX(b *testing.B) {
+	shut := func(p *Port, dst string, egress int) {
+		p.Door(0).Grant(1 << 62)
+		p.Door(0).Learn(netip.MustParseAddr(dst), egress)
+		p.Door(0).SetShut(1 << 2)
+	}
 	cases := []struct {
 		name    string
 		frame   []byte
@@ -25,6 +31,11 @@ func BenchmarkRX(b *testing.B) {
 			p.Door(0).SetDriving(true)
 		}, xdpRedirect},
 		{"no credit", transit(), func(*Port) {}, xdpDrop},
+		{"another egress shut, known", transit(), func(p *Port) { shut(p, "10.0.2.2", 3) }, xdpRedirect},
+		{"another egress shut, unknown", transit(), func(p *Port) { shut(p, "10.0.2.3", 3) }, xdpRedirect},
+		{"egress shut", transit(), func(p *Port) { shut(p, "10.0.2.2", 2) }, xdpDrop},
+		{"egress shut v6", transit6(74), func(p *Port) { shut(p, "2001:db8:2::2", 2) }, xdpDrop},
+		{"egress shut 42 bytes", transit()[:42], func(p *Port) { shut(p, "10.0.2.2", 2) }, xdpDrop},
 		{"gate", transit(), func(p *Port) { p.Door(0).SetGate(2) }, xdpDrop},
 		{"local", ethernet(portMAC, ethIP4, ip4("10.0.1.1")...), func(p *Port) { _, _ = p.SetLimit(ClassLocal, Limit{MaxRate, maxBurst}) }, xdpPass},
 		{"local limited", ethernet(portMAC, ethIP4, ip4("10.0.1.1")...), func(p *Port) { _, _ = p.SetLimit(ClassLocal, Limit{}) }, xdpDrop},

@@ -16,6 +16,7 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	rxMapDestinations   = "destinations"
 	rxMapDoors          = "doors"
 	rxMapLocal4         = "local4"
 	rxMapLocal4Prefixes = "local4_prefixes"
@@ -78,6 +79,7 @@ type rxProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type rxMapSpecs struct {
+	Destinations   *ebpf.MapSpec `ebpf:"destinations"`
 	Doors          *ebpf.MapSpec `ebpf:"doors"`
 	Local4         *ebpf.MapSpec `ebpf:"local4"`
 	Local4Prefixes *ebpf.MapSpec `ebpf:"local4_prefixes"`
@@ -114,6 +116,7 @@ func (o *rxObjects) Close() error {
 //
 // It can be passed to loadRxObjects or ebpf.CollectionSpec.LoadAndAssign.
 type rxMaps struct {
+	Destinations   *ebpf.Map `ebpf:"destinations"`
 	Doors          *ebpf.Map `ebpf:"doors"`
 	Local4         *ebpf.Map `ebpf:"local4"`
 	Local4Prefixes *ebpf.Map `ebpf:"local4_prefixes"`
@@ -125,6 +128,7 @@ type rxMaps struct {
 
 func (m *rxMaps) Close() error {
 	return _RxClose(
+		m.Destinations,
 		m.Doors,
 		m.Local4,
 		m.Local4Prefixes,

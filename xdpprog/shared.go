@@ -9,12 +9,14 @@ import "sync/atomic"
 type doorMemory struct {
 	// Written by the worker, read by the program for every frame.
 	granted   atomic.Uint64
+	shut      atomic.Uint64 // bit e: egress e is congested
+	forgotten atomic.Uint64 // destinations with tags up to this one are void
 	gate      atomic.Uint32
 	unlimited atomic.Uint32
 	teach     atomic.Uint32 // number of the request << 16 | UDP port
 	cpu       atomic.Uint32 // the worker's CPU + 1
 	driving   atomic.Uint32
-	_         [100]byte
+	_         [84]byte
 
 	// Written by the program on the CPU that runs the queue's NAPI, read by anyone.
 	spent           atomic.Uint64
@@ -23,6 +25,7 @@ type doorMemory struct {
 	seenDriven      atomic.Uint64
 	redirected      atomic.Uint64
 	droppedNoCredit atomic.Uint64
+	droppedEgress   atomic.Uint64
 	droppedTooLong  atomic.Uint64
 	lessons         atomic.Uint64
 	droppedGate     [NumReasons]atomic.Uint64
@@ -31,7 +34,20 @@ type doorMemory struct {
 	taught          atomic.Uint32       // the last value of teach that was answered
 	lessonLen       uint16              // as lessonHead
 	lessonHead      [LessonHeadLen]byte // written before the lesson's datagram is sent up; its arrival is what orders the two
-	_               [104]byte
+	_               [96]byte
+}
+
+// slotMemory is struct slot: a destination whose egress is known, written by the worker, read by the program for frames that may be for a
+// congested egress.
+type slotMemory struct {
+	addr [2]atomic.Uint64 // as it is on the wire; IPv4: 0 and the address
+	tag  atomic.Uint64    // number of the write << 8 | tagIPv6 | egress; 0 is empty
+	_    uint64
+}
+
+// destinationsMemory is struct destinations: one queue's slots.
+type destinationsMemory struct {
+	slots [numSlots]slotMemory
 }
 
 // bucketMemory is struct bucket: a class's rate limit.

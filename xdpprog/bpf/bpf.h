@@ -16,6 +16,7 @@ typedef _Bool bool;
 
 #define SEC(name) __attribute__((section(name), used))
 #define __always_inline inline __attribute__((always_inline))
+#define __noinline __attribute__((noinline))
 
 /* BTF-defined maps: the loader reads the attributes from the types of the members. */
 #define __uint(name, val) int(*name)[val]
@@ -24,6 +25,18 @@ typedef _Bool bool;
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
+
+/*
+ * after(x) is 0, which only the machine finds out: a load whose address it is part of waits for x. Such a dependency keeps two loads in
+ * order on every CPU, and on x86, where loads are in order anyway, it costs next to nothing. Programs have no barrier before Linux 6.15.
+ */
+static __always_inline __u64 after(__u64 x)
+{
+	__u64 same = x;
+
+	asm volatile("" : "+r"(same));
+	return x ^ same;
+}
 
 enum xdp_action { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
 enum tcx_action { TCX_NEXT = -1, TCX_PASS = 0, TCX_DROP = 2 };

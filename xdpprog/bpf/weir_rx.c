@@ -5,6 +5,7 @@
  *   1. it belongs to the kernel           XDP_PASS through its class's rate limit, else XDP_DROP    passed[class], limited[class]
  *   2. the worker asked for a lesson      XDP_PASS as a datagram to the worker, once per request    lessons
  *   3. the gate is closed                 XDP_DROP                                                  dropped_gate[lowest reason]
+ *      it leaves by an egress that is shut  XDP_DROP                                                dropped_egress
  *      longer than a packet buffer        XDP_DROP                                                  dropped_too_long
  *      no credit is left                  XDP_DROP                                                  dropped_no_credit
  *   4. the queue's AF_XDP socket          XDP_REDIRECT                                              redirected
@@ -48,12 +49,14 @@ enum class {
 struct door {
 	/* Written by the worker. */
 	__u64 granted;   /* credits ever granted */
+	__u64 shut;      /* bit e: egress e is congested; nearly always 0 */
+	__u64 forgotten; /* destinations with tags up to this one are void */
 	__u32 gate;      /* reason bits; 0 is open */
 	__u32 unlimited; /* not 0: ask for no credit */
 	__u32 teach;     /* number of the request << 16 | UDP port that the lesson is for; port 0 asks for none */
 	__u32 cpu;       /* the worker's CPU + 1; 0 is no CPU */
 	__u32 driving;   /* not 0: the worker is inside a receive poll of its own */
-	__u8 pad0[100];
+	__u8 pad0[84];
 
 	/* Written by the program. First what most frames touch. */
 	__u64 spent; /* credits ever spent */
@@ -62,6 +65,7 @@ struct door {
 	__u64 seen_driven; /* of these, while the worker was driving */
 	__u64 redirected;
 	__u64 dropped_no_credit;
+	__u64 dropped_egress;
 	__u64 dropped_too_long;
 	__u64 lessons;
 	__u64 dropped_gate[NUM_REASONS];
@@ -70,7 +74,27 @@ struct door {
 	__u32 taught; /* the last value of teach that was answered */
 	__u16 lesson_len; /* bytes of the last lesson's frame */
 	__u16 lesson_head[LESSON_HEAD / 2]; /* its first bytes as they were */
-	__u8 pad1[104];
+	__u8 pad1[96];
+};
+
+#define NUM_SLOTS 1024
+
+/*
+ * A destination whose egress is known. Its worker empties the slot (tag 0), writes the address, then the tag, which is one that was never
+ * used before. Whoever finds the same tag before and after the address has thus read the address that belongs to it.
+ */
+struct slot {
+	__u64 addr[2]; /* as it is on the wire; IPv4: 0 and the address */
+	__u64 tag;     /* number of the write << 8 | TAG_IPV6 | egress, numbers beginning at 1 */
+	__u64 pad;
+};
+
+#define TAG_EGRESS 0x3f
+#define TAG_IPV6 0x40
+
+/* One queue's slots, each destination in the one its hash says: written by the queue's worker through mmap, only read here. */
+struct destinations {
+	struct slot slots[NUM_SLOTS];
 };
 
 /*
@@ -132,6 +156,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct port);
 } ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to the number of queues before loading */
+	__type(key, __u32);
+	__type(value, struct destinations);
+} destinations SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
@@ -245,6 +277,11 @@ static __always_inline __u32 load32(const __u8 *p)
 	return *(const __u32 *)p;
 }
 
+static __always_inline __u64 load64(const __u8 *p)
+{
+	return *(const __u64 *)p;
+}
+
 static __always_inline __u64 load_mac(const __u8 *p)
 {
 	return load16(p) | (__u64)load16(p + 2) << 16 | (__u64)load16(p + 4) << 32;
@@ -331,25 +368,32 @@ static __always_inline __u32 classify(const struct port *port, const __u8 *frame
 }
 
 /*
- * classify_short is for frames whose first bytes do not all lie in the linear part of the buffer: short ones, and those of a driver that
- * splits headers. It looks at a copy.
+ * The head of a frame whose first bytes do not all lie in the linear part of the buffer: short ones, and those of a driver that splits
+ * headers. The leading two bytes put IP addresses on the boundaries that loads from the stack must keep.
  */
-static __always_inline __u32 classify_short(struct xdp_md *ctx, const struct port *port)
+struct head {
+	__u16 align;
+	__u8 frame[HEAD];
+} __attribute__((aligned(8)));
+
+/* copy_head returns how many bytes of the head the frame has, 0 if it is shorter than an Ethernet header. */
+static __always_inline __u32 copy_head(struct xdp_md *ctx, struct head *head)
 {
-	/* The leading two bytes put IP addresses on the boundaries that loads from the stack must keep. */
-	struct {
-		__u16 align;
-		__u8 frame[HEAD];
-	} __attribute__((aligned(8))) copy = {};
 	__u64 len = bpf_xdp_get_buff_len(ctx);
 
 	if (len < ETH_HLEN)
-		return CLASS_TOO_SHORT;
+		return 0;
 	if (len > HEAD)
 		len = HEAD;
-	if (bpf_xdp_load_bytes(ctx, 0, copy.frame, len))
-		return CLASS_TOO_SHORT;
-	return classify(port, copy.frame, len);
+	return bpf_xdp_load_bytes(ctx, 0, head->frame, len) ? 0 : len;
+}
+
+static __always_inline __u32 classify_short(struct xdp_md *ctx, const struct port *port)
+{
+	struct head head = {};
+	__u32 len = copy_head(ctx, &head);
+
+	return len ? classify(port, head.frame, len) : CLASS_TOO_SHORT;
 }
 
 /*
@@ -399,6 +443,65 @@ static __always_inline bool teach(struct xdp_md *ctx, const struct port *port, s
 	return true;
 }
 
+/*
+ * Go's destinations.go has the same hash. Among multipliers without pattern these two spread neighbours (hosts of a subnet, subnets of a
+ * network) best; a test on the Go side says how well.
+ */
+static __always_inline __u64 hash(__u64 high, __u64 low)
+{
+	__u64 h = high * 0xff51afd7ed558ccd + low;
+
+	return (h ^ h >> 32) * 0xa0761d6478bd642f >> 54; /* 10 bits: NUM_SLOTS */
+}
+
+/* is_shut looks for a frame's destination among those known and says whether its egress is in shut. len as for classify. */
+static __always_inline bool is_shut(const struct door *door, const struct slot *slots, __u64 shut, const __u8 *frame, __u32 len)
+{
+	__u64 high = 0, low, family = 0;
+
+	/* Of what is to be forwarded, nothing but IP is left. */
+	if (load16(frame + 12) == htons(ETH_P_IP)) {
+		if (len < ETH_HLEN + 20)
+			return false;
+		low = load32(frame + ETH_HLEN + 16);
+	} else {
+		if (len < ETH_HLEN + 40)
+			return false;
+		high = load64(frame + ETH_HLEN + 24);
+		low = load64(frame + ETH_HLEN + 32);
+		family = TAG_IPV6;
+	}
+
+	__u64 i = hash(high, low);
+	__u64 tag = READ_ONCE(slots[i].tag);
+
+	if (tag <= READ_ONCE(door->forgotten) || (tag & TAG_IPV6) != family || !(shut >> (tag & TAG_EGRESS) & 1))
+		return false;
+	i = (i + after(tag)) & (NUM_SLOTS - 1);
+
+	__u64 slot_high = READ_ONCE(slots[i].addr[0]), slot_low = READ_ONCE(slots[i].addr[1]);
+
+	if (slot_high != high || slot_low != low)
+		return false;
+	i = (i + after(slot_high | slot_low)) & (NUM_SLOTS - 1);
+	return READ_ONCE(slots[i].tag) == tag;
+}
+
+/* is_egress_shut is not inlined: what is needed for congested egresses alone stays out of the way of all other frames. */
+static __noinline bool is_egress_shut(struct xdp_md *ctx, const struct door *door, __u32 queue, __u64 shut)
+{
+	const __u8 *frame = (const __u8 *)(long)ctx->data;
+	const __u8 *end = (const __u8 *)(long)ctx->data_end;
+	struct head head = {};
+	struct destinations *d = bpf_map_lookup_elem(&destinations, &queue);
+
+	if (!d)
+		return false; /* cannot be: there are as many as doors */
+	if (frame + HEAD <= end)
+		return is_shut(door, d->slots, shut, frame, HEAD);
+	return is_shut(door, d->slots, shut, head.frame, copy_head(ctx, &head));
+}
+
 static __always_inline int forward(struct xdp_md *ctx, struct port *port, struct door *door, __u32 queue)
 {
 	__u32 request = READ_ONCE(door->teach);
@@ -414,6 +517,13 @@ static __always_inline int forward(struct xdp_md *ctx, struct port *port, struct
 		while (reason < NUM_REASONS - 1 && !(gate >> reason & 1))
 			reason++;
 		count(&door->dropped_gate[reason]);
+		return XDP_DROP;
+	}
+
+	__u64 shut = READ_ONCE(door->shut);
+
+	if (unlikely(shut) && is_egress_shut(ctx, door, queue, shut)) {
+		count(&door->dropped_egress);
 		return XDP_DROP;
 	}
 
