@@ -43,6 +43,15 @@ func pinThread(tid, cpu int) error {
 // PinLab pins every thread of this process to the generator's CPU, for good: the lab must not disturb what it measures, and it must be
 // able to demote a real-time kernel thread that has the other CPU to itself. Processes that nettest starts are not concerned.
 func PinLab() error {
+	var mine unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &mine); err != nil {
+		return fmt.Errorf("pin the lab: %w", err)
+	}
+	for _, cpu := range labCPUs {
+		if !mine.IsSet(cpu) {
+			return fmt.Errorf("CPU %d is not among those this process may use: the lab needs CPUs %v", cpu, labCPUs)
+		}
+	}
 	pinned := map[string]bool{}
 	for more := true; more; { // a thread that is made meanwhile inherits from its maker, which may not have been pinned yet
 		more = false

@@ -18,6 +18,8 @@ type DUT struct {
 	Name string
 	// kind tells devices apart whatever their names.
 	kind dutKind
+	// control marks a control experiment: livelock is what it is there to show.
+	control bool
 	// start makes it forward.
 	start func(ctx context.Context, r *Rig) (running, error)
 }
@@ -50,6 +52,12 @@ func DUTWeir(name string, args ...string) DUT {
 		}
 		return running{pid: w.Pid(), stop: w.Stop, livelocks: w.livelocks}, nil
 	}}
+}
+
+// AsControl is the device as a control experiment: that its watchdog fires is no failure.
+func (d DUT) AsControl() DUT {
+	d.control = true
+	return d
 }
 
 // DUTPlain is the plain spinning loop, in a process of its own.

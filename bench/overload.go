@@ -40,11 +40,12 @@ func (o Overload) Run(ctx context.Context) (result Result, err error) {
 		rounds: len(o.Placements) * len(o.Points) * o.Trials, began: time.Now(),
 	}
 	for _, placement := range o.Placements {
-		if err := r.placement(ctx, placement); err != nil {
-			return result, err
+		failed := r.placement(ctx, placement)
+		if err = errors.Join(err, failed); failed != nil && !errors.Is(failed, errLossy) {
+			break
 		}
 	}
-	return result, nil
+	return result, err
 }
 
 // overloadRun is an Overload under way.
@@ -97,7 +98,7 @@ func (r *overloadRun) point(ctx context.Context, placement Placement, p Point) e
 				return err
 			}
 			// A rate that the generator does not reach beside this device is left out for it.
-			unreached[dut.Name] = last.Missed && last.Attempt == maxAttempts
+			unreached[dut.Name] = last.Missed && n == 0
 		}
 		r.done++
 	}

@@ -115,6 +115,13 @@ func (i *imposed) changes() ([]string, error) {
 	if threaded != want {
 		changes = append(changes, fmt.Sprintf("%s of %s is %s", attrThreaded, inPort, threaded))
 	}
+	threads, err := i.rig.receiveThreads()
+	if err != nil {
+		return nil, err
+	}
+	if len(threads) != len(i.threads) {
+		changes = append(changes, fmt.Sprintf("%s has %d kernel threads, not %d", inPort, len(threads), len(i.threads)))
+	}
 	for _, pid := range i.threads {
 		changes = append(changes, i.changesOf(pid)...)
 	}

@@ -47,7 +47,7 @@ func TestPlacement(t *testing.T) {
 	require.NoError(t, err)
 	requireChanges(t, i)
 	require.NoError(t, rig.Router.SetLinkAttr(inPort, attrThreaded, "1"))
-	requireChanges(t, i, "threaded of in0 is 1")
+	requireChanges(t, i, "threaded of in0 is 1", "in0 has 2 kernel threads, not 0")
 	require.NoError(t, i.lift())
 }
 

@@ -130,6 +130,8 @@ func TestTable(t *testing.T) {
 	}
 	require.Contains(t, b.String(), "; its watchdog fired 2 times; it changed the placement: threaded of in0 is 0")
 	require.Equal(t, uint64(2), changed[0].Livelocked())
+	changed[0].Control = true
+	require.Zero(t, changed[0].Livelocked())
 
 	b.Reset()
 	require.NoError(t, r.WriteJSON(&b))

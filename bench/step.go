@@ -40,6 +40,8 @@ type StepTrial struct {
 	Placement Placement `json:"placement"`
 	DUT       string    `json:"dut"`
 	Number    int       `json:"number"`
+	// Control: the device is a control experiment, there to show livelock.
+	Control bool `json:"control,omitempty"`
 	// Before and After are what was offered before and after the step, packets per second.
 	Before float64 `json:"before_pps"`
 	After  float64 `json:"after_pps"`
@@ -51,8 +53,13 @@ type StepTrial struct {
 	Livelocks uint64 `json:"livelocks"`
 }
 
-// Livelocked is how often the device's own watchdog fired.
-func (t StepTrial) Livelocked() uint64 { return t.Livelocks }
+// Livelocked is how often the device's own watchdog fired, 0 for a control experiment.
+func (t StepTrial) Livelocked() uint64 {
+	if t.Control {
+		return 0
+	}
+	return t.Livelocks
+}
 
 // Bin is about a millisecond; the step is at 0.
 type Bin struct {
@@ -113,7 +120,7 @@ type sample struct {
 }
 
 func (s Step) trial(ctx context.Context, rig *Rig, dut DUT, placement Placement, from, to uint64) (t StepTrial, err error) {
-	t = StepTrial{Placement: placement, DUT: dut.Name}
+	t = StepTrial{Placement: placement, DUT: dut.Name, Control: dut.control}
 	d, err := install(ctx, rig, dut, placement)
 	if err != nil {
 		return t, err

@@ -17,6 +17,8 @@ const (
 	minReached = 0.99
 	// maxAttempts bounds how often a trial is made until it is valid. What is not valid then either is void.
 	maxAttempts = 4
+	// maxMissed is how many of them may miss the rate though nobody disturbs the generator: then it does not go faster beside this device.
+	maxMissed = 2
 )
 
 // Trial is one measurement of one device under test in one placement at one rate.
@@ -24,6 +26,8 @@ type Trial struct {
 	Placement Placement `json:"placement"`
 	Rate      string    `json:"rate"` // as it was asked for: "0.5x", "800k" or "max"
 	DUT       string    `json:"dut"`
+	// Control: the device is a control experiment, there to show livelock.
+	Control bool `json:"control,omitempty"`
 	// Number counts the trials of a point from 1, Attempt how often this one was made.
 	Number  int `json:"number"`
 	Attempt int `json:"attempt"`
@@ -54,8 +58,13 @@ type Trial struct {
 // Valid tells whether the trial counts.
 func (t Trial) Valid() bool { return t.Invalid == "" }
 
-// Livelocked is how often the device's own watchdog fired.
-func (t Trial) Livelocked() uint64 { return t.Livelocks }
+// Livelocked is how often the device's own watchdog fired, 0 for a control experiment.
+func (t Trial) Livelocked() uint64 {
+	if t.Control {
+		return 0
+	}
+	return t.Livelocks
+}
 
 // setup is what all trials of a run have in common.
 type setup struct {
@@ -93,7 +102,7 @@ func (s setup) trial(ctx context.Context, dut DUT, placement Placement, p Point)
 
 // measure floods a device that is installed. beside is what a flood has beside it.
 func (s setup) measure(ctx context.Context, d *device, p Point, beside func() (func() error, error)) (Trial, error) {
-	t := Trial{Placement: d.placed.placement, Rate: p.String(), DUT: d.dut.Name, Asked: p.PPS}
+	t := Trial{Placement: d.placed.placement, Rate: p.String(), DUT: d.dut.Name, Control: d.dut.control, Asked: p.PPS}
 	o, err := d.flood(ctx, flood{rate: p.PPS, warmUp: s.warmUp, measured: s.measured, beside: beside})
 	if err == nil {
 		t.Livelocks, err = d.livelocks(ctx)
@@ -106,14 +115,18 @@ func (s setup) measure(ctx context.Context, d *device, p Point, beside func() (f
 	return t, nil
 }
 
-// untilValid makes a trial until it is valid, or maxAttempts times, numbers it and returns the last. each is told of all of them.
+// untilValid makes a trial until it is valid, maxAttempts times at most, numbers it and returns the last. each is told of all of them.
 func untilValid(number int, once func() (Trial, error), each func(Trial) error) (t Trial, err error) {
+	missed := 0
 	for attempt := range maxAttempts {
 		if t, err = once(); err != nil {
 			return t, err
 		}
 		t.Number, t.Attempt = number, attempt+1
-		if err := each(t); err != nil || t.Valid() {
+		if t.Missed {
+			missed++
+		}
+		if err := each(t); err != nil || t.Valid() || missed == maxMissed {
 			return t, err
 		}
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -57,4 +58,40 @@ func TestJudge(t *testing.T) {
 			require.Equal(t, c.says == "", c.trial.Valid())
 		})
 	}
+}
+
+// TestUntilValid: how often a trial is made, and that everybody is told of each.
+func TestUntilValid(t *testing.T) {
+	valid := Trial{}
+	disturbed := Trial{Invalid: "others"}
+	missed := Trial{Invalid: "the generator", Missed: true}
+	for _, c := range []struct {
+		name   string
+		trials []Trial
+		want   int
+	}{
+		{"valid at once", []Trial{valid}, 1},
+		{"valid in the end", []Trial{disturbed, missed, disturbed, valid}, 4},
+		{"never valid", []Trial{disturbed}, maxAttempts},
+		{"never reached", []Trial{missed}, maxMissed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var told []Trial
+			last, err := untilValid(7, func() (Trial, error) {
+				return c.trials[min(len(told), len(c.trials)-1)], nil
+			}, func(t Trial) error {
+				told = append(told, t)
+				return nil
+			})
+			require.NoError(t, err)
+			require.Len(t, told, c.want)
+			require.Equal(t, told[c.want-1], last)
+			require.Equal(t, [2]int{7, c.want}, [2]int{last.Number, last.Attempt})
+		})
+	}
+	broken := errors.New("broken")
+	_, err := untilValid(1, func() (Trial, error) { return valid, broken }, nil)
+	require.ErrorIs(t, err, broken)
+	_, err = untilValid(1, func() (Trial, error) { return disturbed, nil }, func(Trial) error { return broken })
+	require.ErrorIs(t, err, broken)
 }

@@ -91,29 +91,10 @@ func (w *Weir) Stats(ctx context.Context) (engine.Stats, error) {
 	return st, err
 }
 
-// livelocks is how often weir's watchdog has fired, by totals/livelock of its counters: a number, or whether it did at all.
+// livelocks is how often weir's watchdog has fired.
 func (w *Weir) livelocks(ctx context.Context) (uint64, error) {
-	raw, err := w.client.Stats(ctx)
-	if err != nil {
-		return 0, err
-	}
-	var st struct {
-		Totals struct {
-			Livelock any `json:"livelock"`
-		} `json:"totals"`
-	}
-	if err := json.Unmarshal(raw, &st); err != nil {
-		return 0, err
-	}
-	switch v := st.Totals.Livelock.(type) {
-	case float64:
-		return uint64(v), nil
-	case bool:
-		if v {
-			return 1, nil
-		}
-	}
-	return 0, nil
+	st, err := w.Stats(ctx)
+	return st.Livelock.Episodes, err
 }
 
 // Pid is the process id.

@@ -24,7 +24,7 @@ func (f *dutFlags) duts(weirArgs []string) ([]bench.DUT, error) {
 		case "weir":
 			duts = append(duts, bench.DUTWeir(name, weirArgs...))
 		case "off":
-			duts = append(duts, bench.DUTWeir("weir off", append(slices.Clone(weirArgs), mechanismsOff()...)...))
+			duts = append(duts, bench.DUTWeir("weir off", append(slices.Clone(weirArgs), mechanismsOff()...)...).AsControl())
 		case "plain":
 			duts = append(duts, bench.DUTPlain(name))
 		case "kernel":

@@ -40,7 +40,7 @@ Rates that the generator does not reach beside a device are left out for that de
 Verdict, by the worst rate beyond the MLFRR, as a part of the device's peak (or of what was offered, if less):
 flat from 90 %, falls from 25 %, livelock below.
 
-Exit code 1: weir's own livelock watchdog fired, or something failed.`
+Exit code 1: weir's own livelock watchdog fired, other than with its mechanisms off, or something failed.`
 }
 
 // Run measures and prints.
@@ -119,6 +119,13 @@ func (c *overloadCommand) points() ([]bench.Point, error) {
 			return nil, fmt.Errorf("--rate: %w", err)
 		}
 		points = append(points, p)
+	}
+	seen := map[string]bool{}
+	for _, p := range points {
+		if seen[p.String()] {
+			return nil, fmt.Errorf("rate %s is asked for twice", p)
+		}
+		seen[p.String()] = true
 	}
 	return points, nil
 }

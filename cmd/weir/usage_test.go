@@ -30,6 +30,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"bench", "overload", "--max-others", "0"}, "--max-others 0"},
 		{[]string{"bench", "overload", "--rates", "0.5,fast"}, "--rates: rate \"fast\""},
 		{[]string{"bench", "overload", "--rate", "2x"}, "--rate: rate \"2x\""},
+		{[]string{"bench", "overload", "--rate", "max", "--rates", "2,max"}, "rate max is asked for twice"},
 		{[]string{"bench", "overload", "--reverse=-1"}, "--reverse -1"},
 		{[]string{"bench", "overload", "--variant", "poller.quota"}, "\"poller.quota\" is no key=value"},
 		{[]string{"bench", "overload", "--dut", "weir,weir"}, "weir is compared twice"},
