@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxFile bounds the file: a configuration of two hundred ports is 20 KiB. The parser's time grows with the square of nesting, so a
+// maxFile bounds the file: one that spells out every key of two hundred ports is 32 KiB. The parser's time grows with the square of nesting, so a
 // larger file of the wrong kind could keep it busy for minutes.
 const maxFile = 64 << 10
 
