@@ -10,12 +10,16 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// guestModules are loaded in every guest: the drivers of all NICs there can be, the agent's serial port, and what routers stack on a NIC.
-var guestModules = []string{
-	"virtio_pci", "virtio_console", "virtio_rng", "virtio_net", "vmxnet3", "8021q", "vrf", "dummy", "veth",
+// guestModules are loaded in every guest: the agent's serial port, and what routers stack on a NIC.
+var guestModules = []string{"virtio_pci", "virtio_console", "virtio_rng", "8021q", "vrf", "dummy", "veth"}
+
+// drivers are the modules of NICs by QEMU's model.
+var drivers = map[string]string{
+	"virtio-net-pci": "virtio_net", "vmxnet3": "vmxnet3", "e1000e": "e1000e", "e1000": "e1000", "igb": "igb",
 }
 
 // tools are programs of the host that the guest gets, with their shared libraries. Its shell is dash: that of busybox would prefer
@@ -40,8 +44,8 @@ func BuildPrograms(ctx context.Context, dir string) (Files, error) {
 	return files, nil
 }
 
-// initramfs writes the root file system of a guest: files, a busybox, tools, and the modules of a kernel.
-func initramfs(to string, k Kernel, extra []string, files Files) (err error) {
+// initramfs writes the root file system of a guest: files, a busybox, tools, and the modules of its kernel.
+func initramfs(to string, m Machine) (err error) {
 	out, err := os.Create(to)
 	if err != nil {
 		return err
@@ -52,14 +56,22 @@ func initramfs(to string, k Kernel, extra []string, files Files) (err error) {
 	for _, dir := range []string{"proc", "sys", "dev", "run", "tmp", "root", "etc"} {
 		a.dir(dir)
 	}
-	modules, err := k.modules(append(append([]string{}, guestModules...), extra...))
+	names := append(slices.Clone(guestModules), m.Modules...)
+	for _, n := range m.NICs {
+		driver, ok := drivers[n.Model]
+		if !ok {
+			return fmt.Errorf("NIC %s: its driver is not known here", n.Model)
+		}
+		names = append(names, driver)
+	}
+	modules, err := m.Kernel.modules(names)
 	if err != nil {
 		return err
 	}
 	var list strings.Builder
-	for _, m := range modules {
-		a.file("modules.d/"+m.name+".ko", 0o644, m.data)
-		fmt.Fprintf(&list, "/modules.d/%s.ko\n", m.name)
+	for _, mod := range modules {
+		a.file("modules.d/"+mod.name+".ko", 0o644, mod.data)
+		fmt.Fprintf(&list, "/modules.d/%s.ko\n", mod.name)
 	}
 	a.file("modules", 0o644, []byte(list.String()))
 	if err := a.busybox(); err != nil {
@@ -68,7 +80,7 @@ func initramfs(to string, k Kernel, extra []string, files Files) (err error) {
 	if err := a.tools(); err != nil {
 		return err
 	}
-	for guest, host := range files {
+	for guest, host := range m.Files {
 		if err := a.copy(strings.TrimPrefix(guest, "/"), host); err != nil {
 			return err
 		}

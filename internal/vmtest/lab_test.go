@@ -26,16 +26,18 @@ const stepTimeout = time.Minute
 // card is one kind of NIC, of which a guest gets two: its ports are name+"0" and name+"1".
 type card struct {
 	name    string
-	model   string
-	queues  int // pairs of queues; 0 is one
+	model   string // QEMU's
+	driver  string // the guest's
+	queues  int    // pairs of queues; 0 is one
 	options []string
+	merges  bool // segments that the host leaves merged reach weir so in generic mode
 }
 
 // lab is a guest between hosts. Each of its cards is a T0 of its own, whose src and dst are namespaces here and whose rtr is the guest;
 // the guest uses one card at a time.
 type lab struct {
 	*vmtest.Guest
-	cpus  int
+	guest
 	cards map[string]*segment
 }
 
@@ -57,23 +59,23 @@ var programs = sync.OnceValues(func() (vmtest.Files, error) {
 	return vmtest.BuildPrograms(context.Background(), dir)
 })
 
-// boot boots a guest for a test. When the test has failed, the end of the guest's console is printed.
-func boot(t *testing.T, kernel string, cpus int, cards ...card) *lab {
+// boot boots a guest for a test. Why it does not boot is at the end of its console, which is in the error.
+func boot(t *testing.T, g guest) *lab {
 	t.Helper()
 	nettest.RequirePrivilege(t)
-	k, err := vmtest.FindKernel(kernel)
+	k, err := vmtest.FindKernel(g.kernel)
 	require.NoError(t, err)
 	files, err := programs()
 	require.NoError(t, err)
-	m := vmtest.Machine{Kernel: k, CPUs: cpus, Files: files, Dir: t.TempDir(), Life: 15 * time.Minute}
-	l := &lab{cpus: cpus, cards: map[string]*segment{}}
-	for i, c := range cards {
+	m := vmtest.Machine{Kernel: k, CPUs: g.cpus, Files: files, Dir: t.TempDir(), Life: 15 * time.Minute}
+	l := &lab{guest: g, cards: map[string]*segment{}}
+	for i, c := range g.cards {
 		s := &segment{card: c, in: c.name + "0", out: c.name + "1"}
 		l.cards[c.name] = s
 		s.src = newHost(t, "src-"+c.name, "s0", c.queues, nettest.MACs0, &m, nic(c, portMAC(i, 0)))
 		s.dst = newHost(t, "dst-"+c.name, "d0", c.queues, nettest.MACd0, &m, nic(c, portMAC(i, 1)))
 	}
-	m.Start = l.cards[cards[0].name].src.Start
+	m.Start = l.cards[g.cards[0].name].src.Start
 	l.Guest, err = vmtest.Boot(m)
 	for _, n := range m.NICs {
 		for _, f := range n.Tap {
@@ -81,14 +83,9 @@ func boot(t *testing.T, kernel string, cpus int, cards ...card) *lab {
 		}
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the end of the guest's console:\n%s", l.Console(60))
-		}
-		require.NoError(t, l.Close())
-	})
-	t.Logf("Linux %s with %d CPUs: up after %s", l.Release, cpus, l.Booted.Round(10*time.Millisecond))
-	l.setup(t, cards)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	t.Logf("Linux %s with %d CPUs: up after %s", l.Release, g.cpus, l.Booted.Round(10*time.Millisecond))
+	l.setup(t)
 	return l
 }
 
@@ -142,14 +139,14 @@ func (l *lab) shell(t *testing.T, script string) string {
 }
 
 // setup names the guest's ports and gives its kernel the settings of a quiet network.
-func (l *lab) setup(t *testing.T, cards []card) {
+func (l *lab) setup(t *testing.T) {
 	t.Helper()
 	var script strings.Builder
 	script.WriteString("ip link set lo up\ncd /proc/sys/net\n" +
 		"for f in ipv4/conf/*/rp_filter ipv6/conf/*/accept_dad ipv6/conf/*/accept_ra ipv6/conf/*/router_solicitations; do echo 0 >$f; done\n" +
 		"echo 1 >ipv6/conf/all/keep_addr_on_down\n")
 	names := map[string]string{}
-	for i, c := range cards {
+	for i, c := range l.guest.cards {
 		for port := range 2 {
 			names[portMAC(i, port).String()] = fmt.Sprint(c.name, port)
 		}
@@ -170,12 +167,7 @@ type link struct {
 	Address string   `json:"address"`
 	State   string   `json:"operstate"`
 	Flags   []string `json:"flags"`
-	XDP     *struct {
-		Mode     int `json:"mode"`
-		Attached []struct {
-			Mode int `json:"mode"`
-		} `json:"attached"`
-	} `json:"xdp"`
+	XDP     any      `json:"xdp"` // the program on it, if any
 }
 
 // links are the guest's.
@@ -186,7 +178,7 @@ func (l *lab) links(t *testing.T) []link {
 	return all
 }
 
-// use gives a card the addresses of T0 for a test.
+// use gives a card the addresses of T0 for a test. When the test fails, the end of the guest's console is printed.
 func (l *lab) use(t *testing.T, name string) *segment {
 	t.Helper()
 	s := l.cards[name]
@@ -196,6 +188,9 @@ func (l *lab) use(t *testing.T, name string) *segment {
 		ip addr add %[5]s/24 dev %[2]s; ip addr add %[6]s/64 dev %[2]s nodad; ip link set %[2]s up`,
 		s.in, s.out, nettest.AddrR0, nettest.Addr6R0, nettest.AddrR1, nettest.Addr6R1))
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the guest's console:\n%s", l.Console(30))
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 		defer cancel()
 		_, err := l.Run(ctx, "sh", "-ec", fmt.Sprintf("for p in %s %s; do ip addr flush dev $p; ip link set $p down; done", s.in, s.out))

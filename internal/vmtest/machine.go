@@ -34,7 +34,7 @@ type Machine struct {
 	Kernel  Kernel
 	CPUs    int
 	NICs    []NIC
-	Modules []string // loaded besides those that every guest has
+	Modules []string // loaded besides the drivers of its NICs and those that every guest has
 	Files   Files    // in the guest's root file system besides busybox, dash, ip, tc and ethtool; /init must be the agent
 	// Dir is an existing directory for the root file system and the console's log.
 	Dir string
@@ -67,7 +67,7 @@ type Guest struct {
 // Boot starts a guest and returns when its agent runs. The caller closes it.
 func Boot(m Machine) (_ *Guest, err error) {
 	root, log := m.Dir+"/initramfs", m.Dir+"/console"
-	if err := initramfs(root, m.Kernel, m.Modules, m.Files); err != nil {
+	if err := initramfs(root, m); err != nil {
 		return nil, fmt.Errorf("root file system of the guest: %w", err)
 	}
 	console, err := os.Create(log)

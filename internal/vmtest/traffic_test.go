@@ -20,12 +20,12 @@ import (
 	"weir/internal/nettest"
 )
 
-// pinged requires that a host answers.
+// pinged requires that a host answers. It is given more time with every request.
 func pinged(t *testing.T, from *nettest.NS, dst netip.Addr) {
 	t.Helper()
 	// The first request may be lost: it finds nobody's MAC known.
-	for range 3 {
-		pings, err := from.Ping(t.Context(), dst, nettest.PingOptions{Timeout: 2 * time.Second})
+	for timeout := 200 * time.Millisecond; timeout < 10*time.Second; timeout *= 2 {
+		pings, err := from.Ping(t.Context(), dst, nettest.PingOptions{Timeout: timeout})
 		require.NoError(t, err)
 		if pings.Received == 1 {
 			return
@@ -112,8 +112,8 @@ func datagramNumber(b []byte) uint64 {
 }
 
 // oneCopyEach sends datagrams of many flows through weir and requires that each arrives once or is in a counter, and that what arrives is
-// what weir says it has delivered.
-func (r *router) oneCopyEach(t *testing.T, dst netip.Addr, num int) {
+// what weir says it has delivered. It returns the reading after.
+func (r *router) oneCopyEach(t *testing.T, dst netip.Addr, num int) stats {
 	t.Helper()
 	before, refused := r.atRest(t), tapDrops(t, r.seg.src, "s0")
 	a := exchange(t, r.seg.src, r.seg.dst, dst, num, 64)
@@ -126,6 +126,7 @@ func (r *router) oneCopyEach(t *testing.T, dst netip.Addr, num int) {
 	require.Equal(t, a.unique, delivered, "what arrived is what weir delivered: %s", seen)
 	require.Equal(t, a.sent, a.unique+lost, "each datagram arrived or was counted: %s", seen)
 	require.Greater(t, a.unique, a.sent*9/10, seen)
+	return after
 }
 
 // tapDrops are the packets that a host's tap did not hand to QEMU.

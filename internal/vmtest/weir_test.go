@@ -47,24 +47,47 @@ func (l *lab) weirRun(t *testing.T, s *segment, c settings) *router {
 	p, err := l.Start(vmtest.Command{Argv: append([]string{"weir", "run", "-c", "/tmp/weir.yaml", "--set", "metrics.listen=off"}, c.args...)})
 	require.NoError(t, err)
 	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+		defer cancel()
 		if t.Failed() {
 			t.Logf("%s:\n%s%s", p, p.Stdout(), p.Stderr())
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
-		defer cancel()
 		_ = p.Signal(unix.SIGKILL) // it, or the guest, may have ended
 		_, _ = p.Wait(ctx)
 	})
 	return &router{p, l, s}
 }
 
+// check runs a check as a test of its own. When it fails, what may tell why is logged.
+func (r *router) check(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		defer func() {
+			if !t.Failed() {
+				return
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+			defer cancel()
+			for _, command := range []string{
+				"weir stats", "weir stats --json", "ip -statistics link", "ip neighbour", "ip route",
+				"ethtool -S " + r.seg.in, "ethtool -S " + r.seg.out, "cat /proc/interrupts",
+			} {
+				out, err := r.lab.Run(ctx, strings.Fields(command)...)
+				t.Logf("%s:\n%s%v", command, out, err)
+			}
+		}()
+		f(t)
+	})
+}
+
 // start starts `weir run` and returns when it says that it forwards.
 func (l *lab) start(t *testing.T, s *segment, c settings) *router {
 	t.Helper()
+	began := time.Now()
 	r := l.weirRun(t, s, c)
 	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
 	defer cancel()
 	require.NoError(t, r.WaitFor(ctx, func(stdout, _ string) bool { return strings.HasPrefix(stdout, "forwarding; ") }))
+	t.Logf("weir forwards after %s", time.Since(began).Round(time.Millisecond))
 	return r
 }
 
