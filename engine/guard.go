@@ -55,6 +55,8 @@ type guarded struct {
 	known      napi.NAPI
 	kernel     kernelThread
 	took       took
+	means      Ownership // as last said
+	said       string    // the last error, which is not said again
 	probe      placeProbe
 	driven     drivenShare
 }
@@ -94,12 +96,13 @@ func (e *Engine) openGuard() (err error) {
 		if s.owner == nil {
 			continue
 		}
+		s.means = s.owner.means
 		if err := g.equip(s); err != nil {
 			return err
 		}
 		n, err := g.find(s)
 		if err == nil && n.ID != 0 {
-			err = g.adopt(s, n, func(f func()) { f() })
+			err = g.adopt(s, n, func(f func()) error { f(); return nil })
 		}
 		if err != nil {
 			return err
@@ -200,17 +203,34 @@ func (g *guard) find(s *guarded) (napi.NAPI, error) {
 }
 
 // adopt gives a source's owner a NAPI that the guard has not seen before, and a new handle socket for it; on runs a function on the
-// worker's thread.
-func (g *guard) adopt(s *guarded, n napi.NAPI, on func(func())) error {
+// worker's thread, or fails.
+func (g *guard) adopt(s *guarded, n napi.NAPI, on func(func()) error) error {
 	if err := g.note(s, n.Settings); err != nil {
 		return err
 	}
-	sock, err := napi.OpenSocket(s.port.config.Name)
-	if err != nil {
-		return err
+	o := s.owner
+	var sock *napi.Socket
+	var refused error
+	if o.asked == OwnershipAuto || o.asked == OwnershipSocket {
+		sock, refused = napi.OpenSocket(s.port.config.Name)
+		if refused != nil && o.asked == OwnershipSocket {
+			return refused
+		}
+	}
+	var err error
+	failed := on(func() {
+		err = o.replace(sock, n)
+		if refused != nil {
+			o.giveUpSocket(refused)
+		}
+	})
+	if failed != nil {
+		if sock != nil {
+			failed = errors.Join(failed, sock.Close())
+		}
+		return failed // s.known stays, so that the next look tries again
 	}
 	s.known = n
-	on(func() { err = s.owner.replace(sock, n) })
 	return err
 }
 
@@ -333,7 +353,7 @@ func (g *guard) rescue(s *guarded) {
 // learnFor gives a lesson in place of the worker; under the owner's mu.
 func (g *guard) learnFor(s *guarded) {
 	o := s.owner
-	s.door.Teach(o.sock.Port())
+	o.ask()
 	poll := []unix.PollFd{{Fd: int32(o.sock.FD()), Events: unix.POLLIN}}
 	if n, err := unix.Poll(poll, int(lessonWait.Milliseconds())); err != nil || n == 0 {
 		return // the next tick tries again
@@ -343,6 +363,7 @@ func (g *guard) learnFor(s *guarded) {
 	if !ok {
 		return
 	}
+	o.asking = false
 	head := s.door.LessonHead()
 	frame := slices.Concat(head[:], rest[:n])
 	timeout := time.After(lessonWait)
@@ -358,8 +379,9 @@ func (g *guard) learnFor(s *guarded) {
 func (g *guard) close() error {
 	var errs []error
 	for _, s := range g.sources {
-		errs = append(errs, s.restoreThread())
-		if g.journal != nil {
+		err := s.restoreThread()
+		errs = append(errs, err)
+		if g.journal != nil && err == nil && (s.owner == nil || s.owner.kept == nil) {
 			errs = append(errs, g.journal.Restored(s.port.config.Name, s.where()))
 		}
 		if s.device != nil {

@@ -12,9 +12,29 @@ func (g *guard) inspect() {
 		if s.owner == nil {
 			continue
 		}
-		if err := g.inspectSource(s); err != nil {
+		err := g.inspectSource(s)
+		g.sayMeans(s)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if said != s.said && err != nil {
 			g.engine.notice("port %s queue %d: receive work: %v", s.port.config.Name, s.sock.Queue(), err)
 		}
+		s.said = said
+	}
+}
+
+// sayMeans says, once, that the means asked for has been given up for another.
+func (g *guard) sayMeans(s *guarded) {
+	o := s.owner
+	o.mu.Lock()
+	means, why := o.means, o.why
+	o.mu.Unlock()
+	if means != s.means {
+		g.engine.notice("port %s queue %d: receive work is owned by means %s from now on, not by %s: %v",
+			s.port.config.Name, s.sock.Queue(), means, s.means, why)
+		s.means = means
 	}
 }
 
@@ -36,7 +56,17 @@ func (g *guard) inspectSource(s *guarded) error {
 	}
 	s.kernel.look(n)
 	o.saw(n, s.kernel)
+	if o.forgotten() {
+		s.worker.driver.post(func() { o.Learned() }, nil)
+	}
 	return errors.Join(g.checkMasking(s, n, before), g.checkPlace(s, n), g.checkThread(s, n))
+}
+
+// forgotten says whether a lesson was given that the worker may not look for any more.
+func (o *owner) forgotten() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asking && o.given() != o.back
 }
 
 // renew follows a NAPI that has gone or has a new id: a link flap, other channels.
@@ -46,22 +76,25 @@ func (g *guard) renew(s *guarded, n napi.NAPI) error {
 		g.engine.notice("port %s queue %d: its NAPI %d is gone: receive work is learned again", s.port.config.Name, s.sock.Queue(), s.known.ID)
 		o.count.voided.Add(1)
 	}
-	var err error
-	on := func(f func()) {
+	on := func(f func()) error {
+		var err error
 		ok := s.worker.driver.call(func() {
 			f()
 			err = s.worker.sched.Lost(s.id)
 		})
 		if !ok {
-			err = s.worker.stuck()
+			return s.worker.stuck()
 		}
-	}
-	if n.ID == 0 {
-		s.known = n
-		on(func() { o.mu.Lock(); o.napi = n; o.learned, o.owned = false, false; o.mu.Unlock() })
 		return err
 	}
-	return errors.Join(g.adopt(s, n, on), err)
+	if n.ID != 0 {
+		return g.adopt(s, n, on)
+	}
+	err := on(o.void)
+	if err == nil {
+		s.known = n
+	}
+	return err
 }
 
 // checkMasking compares the NAPI's settings with what they should be. before is the count of owns and releases before they were read.
@@ -79,6 +112,9 @@ func (g *guard) checkMasking(s *guarded, n napi.NAPI, before uint64) error {
 		g.engine.notice("port %s queue %d: somebody set NAPI %d to defer-hard-irqs %d, gro-flush-timeout %v while weir owns it: taken back",
 			s.port.config.Name, s.sock.Queue(), n.ID, n.DeferHardIRQs, n.GROFlush)
 		return o.mask()
+	case o.owned && (n.Threaded != o.before.Threaded || n.IRQSuspend != o.before.IRQSuspend):
+		o.before.Threaded, o.before.IRQSuspend = n.Threaded, n.IRQSuspend // the administrator's, as below
+		return g.note(s, o.before)
 	case o.owned:
 		return nil
 	case o.rescued && g.workers[s.worker.id].still == 0:

@@ -31,8 +31,11 @@ func (g *guard) checkThread(s *guarded, n napi.NAPI) error {
 	o.mu.Lock()
 	wanted := o.means == OwnershipKthread
 	o.mu.Unlock()
-	if !wanted || g.client == nil || n.ID <= 0 {
+	if !wanted {
 		return nil
+	}
+	if g.client == nil || n.ID <= 0 {
+		return fmt.Errorf("kernel threads of single NAPIs: %w: needs Linux 6.17", napi.ErrUnsupported)
 	}
 	if !n.Threaded {
 		if err := g.client.SetThreaded(n.ID, true); err != nil {

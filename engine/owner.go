@@ -10,6 +10,7 @@ import (
 	"weir/internal/napi"
 	"weir/poller"
 	"weir/queues"
+	"weir/xdpprog"
 )
 
 const (
@@ -69,8 +70,13 @@ type owner struct {
 	owned   bool
 	rescued bool // the guard has masked it for a worker that was starved
 
-	lessons int // lessons asked for since the last success
-	budget  int // of the handle; 0 is not set yet
+	lessons int    // calls of Learn since receive work was last owned
+	asking  bool   // a lesson was asked for that is not back
+	late    bool   // it was given, and looked for in vain once
+	back    uint64 // lessons given when it was asked for
+	why     error  // the means before this one was given up
+	kept    error  // what close could not put back
+	budget  int    // of the handle; 0 is not set yet
 	lastErr error
 
 	// Where receive work runs while nobody owns it, from the door's counters.
@@ -101,24 +107,72 @@ func newOwner(s *source, asked Ownership, share poller.Share) *owner {
 func (o *owner) Learn() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.means == OwnershipSocket && o.lessons >= maxLessons && o.asked == OwnershipAuto {
-		o.means = OwnershipUring
+	if o.napi.ID == 0 {
+		return // there is nothing to own, or not any more
+	}
+	if o.means == OwnershipSocket && o.lessons >= maxLessons {
+		o.next(errNoLesson)
 	}
 	o.lessons++
 	switch {
 	case o.means == OwnershipSocket && o.sock != nil:
-		o.source.door.Teach(o.sock.Port())
+		o.ask()
 	case o.means == OwnershipUring && o.napi.ID > 0 && !o.learned:
 		ring, err := napi.OpenUring(o.napi.ID)
 		if err != nil {
 			_ = o.fail(err)
-			if o.asked == OwnershipAuto {
-				o.means = OwnershipKthread // the guard sees to it
-			}
+			o.next(err)
 			return
+		}
+		if err := o.closeRing(); err != nil {
+			_ = o.fail(err)
 		}
 		o.handle, o.learned, o.budget = ring, true, 0
 	}
+}
+
+// errNoLesson says why the next means was taken.
+var errNoLesson = fmt.Errorf("%d lessons came to nothing", maxLessons)
+
+// next gives a means up for the one after it, if the choice is ours. On the worker's thread, under mu; the guard says so.
+func (o *owner) next(why error) {
+	if o.asked != OwnershipAuto || o.means == OwnershipKthread {
+		return
+	}
+	o.means++ // they are in order
+	o.why, o.learned, o.lessons = why, false, 0
+}
+
+// giveUpSocket is for a handle socket that could not be opened; on the worker's thread.
+func (o *owner) giveUpSocket(why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_ = o.fail(why)
+	if o.means == OwnershipSocket {
+		o.next(why)
+	}
+}
+
+// ask sees to it that a lesson is on its way; under mu. What the door keeps of a lesson's packet is of the last one: the next may only be
+// asked for when that is back. One that does not come is given up at the second call.
+func (o *owner) ask() {
+	given := o.given()
+	switch {
+	case o.asking && given == o.back: // nothing to make a lesson of has come
+		return
+	case o.asking && !o.late:
+		o.late = true
+		return
+	}
+	o.back, o.asking, o.late = given, true, false
+	o.source.door.Teach(o.sock.Port())
+}
+
+// given is how many lessons the door has made.
+func (o *owner) given() uint64 {
+	var c xdpprog.Counters
+	o.source.door.Counters(&c)
+	return c.Lessons
 }
 
 // Learned takes a lesson that has come back: its packet goes the way of all packets, and the socket knows the NAPI.
@@ -142,6 +196,7 @@ func (o *owner) Learned() bool {
 		}
 		return false
 	}
+	o.asking = false
 	head := s.door.LessonHead()
 	copy(s.umem.Data(d), head[:])
 	d.Len = uint32(lessonHead + n)
@@ -155,16 +210,19 @@ func (o *owner) Learned() bool {
 }
 
 // taught takes a socket that knows the NAPI as the handle; under mu.
-func (o *owner) taught() { o.handle, o.learned, o.lessons, o.budget = o.sock, true, 0, 0 }
+func (o *owner) taught() { o.handle, o.learned, o.budget = o.sock, true, 0 }
 
 // Own masks the NAPI.
 func (o *owner) Own() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.mask(); err != nil {
+		if !errors.Is(err, napi.ErrGone) {
+			o.next(err)
+		}
 		return err
 	}
-	o.owned, o.rescued = true, false
+	o.owned, o.rescued, o.lessons = true, false, 0
 	o.moves.Add(1)
 	return nil
 }
@@ -304,21 +362,32 @@ func (o *owner) fail(err error) error {
 	return err
 }
 
-// replace takes another handle socket and what the guard now knows of the NAPI; on the worker's thread. What was owned is not any more.
+// replace takes another handle socket, nil for none, and what the guard now knows of the NAPI; on the worker's thread. What was owned is
+// not any more.
 func (o *owner) replace(sock *napi.Socket, n napi.NAPI) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	err := o.closeHandle()
 	o.sock, o.napi, o.before = sock, n, n.Settings
-	o.learned, o.owned, o.rescued, o.lessons, o.budget = false, false, false, 0, 0
+	o.forget()
 	return err
 }
 
+// forget begins anew: nothing is known nor owned.
+func (o *owner) forget() {
+	o.learned, o.owned, o.rescued, o.asking, o.late, o.lessons, o.budget = false, false, false, false, false, 0, 0
+}
+
+// void is for a NAPI that has gone, and none in its place.
+func (o *owner) void() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.napi = napi.NAPI{}
+	o.forget()
+}
+
 func (o *owner) closeHandle() error {
-	var err error
-	if o.handle != nil && o.means == OwnershipUring {
-		err = o.handle.Close()
-	}
+	err := o.closeRing()
 	if o.sock != nil {
 		err = errors.Join(err, o.sock.Close())
 	}
@@ -326,13 +395,25 @@ func (o *owner) closeHandle() error {
 	return err
 }
 
-// close gives the receive work back; after the worker has ended, or on its thread.
+// closeRing closes a handle that is not the socket.
+func (o *owner) closeRing() error {
+	if o.handle == nil || o.handle == handle(o.sock) {
+		return nil
+	}
+	return o.handle.Close()
+}
+
+// close gives the receive work back; after the worker has ended, or on its thread. Nothing is learned after it.
 func (o *owner) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var err error
 	if (o.owned || o.rescued) && o.handle != nil {
-		err = errors.Join(o.giveBack(), o.handle.Drive())
+		err := errors.Join(o.giveBack(), o.handle.Drive())
+		if !errors.Is(err, napi.ErrGone) { // what is gone has taken our settings with it
+			o.kept = err
+		}
 	}
-	return errors.Join(err, o.closeHandle())
+	o.napi = napi.NAPI{}
+	o.forget()
+	return errors.Join(o.kept, o.closeHandle())
 }
