@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -13,7 +12,7 @@ import (
 // dutFlags say what is measured.
 type dutFlags struct {
 	DUT     []string `name:"dut" enum:"weir,off,plain,kernel" default:"weir,off,plain,kernel" help:"What to compare: weir, off (weir with --mechanisms off), plain (an AF_XDP loop), kernel (ip_forward)."`
-	Variant []string `placeholder:"\"KEY=VALUE …\"" sep:"none" help:"Also compare a weir with these keys set; repeat for more."`
+	Variant []string `placeholder:"\"KEY=VALUE …\"" sep:"none" help:"Also compare a weir with these keys set, or flags of run such as --without=feedback; repeat for more."`
 }
 
 // duts are the devices asked for, variants last; weirArgs are the arguments of each that is a weir.
@@ -24,7 +23,7 @@ func (f *dutFlags) duts(weirArgs []string) ([]bench.DUT, error) {
 		case "weir":
 			duts = append(duts, bench.DUTWeir(name, weirArgs...))
 		case "off":
-			duts = append(duts, bench.DUTWeir("weir off", append(slices.Clone(weirArgs), mechanismsOff()...)...).AsControl())
+			duts = append(duts, bench.DUTWeir("weir off", append(slices.Clone(weirArgs), "--mechanisms", "off")...).AsControl())
 		case "plain":
 			duts = append(duts, bench.DUTPlain(name))
 		case "kernel":
@@ -34,13 +33,22 @@ func (f *dutFlags) duts(weirArgs []string) ([]bench.DUT, error) {
 	for _, variant := range f.Variant {
 		args := slices.Clone(weirArgs)
 		keys := strings.Fields(variant)
-		for _, assignment := range keys {
-			if !strings.Contains(assignment, "=") {
-				return nil, fmt.Errorf("--variant %q: %q is no key=value", variant, assignment)
+		control := false
+		for _, word := range keys {
+			switch {
+			case !strings.Contains(word, "="):
+				return nil, fmt.Errorf("--variant %q: %q is no key=value and no --flag=value", variant, word)
+			case strings.HasPrefix(word, "--"):
+				args, control = append(args, word), true
+			default:
+				args = append(args, "--set", word)
 			}
-			args = append(args, "--set", assignment)
 		}
-		duts = append(duts, bench.DUTWeir("weir "+strings.Join(keys, " "), args...))
+		dut := bench.DUTWeir("weir "+strings.Join(keys, " "), args...)
+		if control { // what is left out may be what keeps it from livelock
+			dut = dut.AsControl()
+		}
+		duts = append(duts, dut)
 	}
 	seen := map[string]bool{}
 	for _, d := range duts {
@@ -53,14 +61,4 @@ func (f *dutFlags) duts(weirArgs []string) ([]bench.DUT, error) {
 		return nil, errors.New("--dut: nothing to measure")
 	}
 	return duts, nil
-}
-
-// mechanismsOff are the arguments of a weir without what keeps it from livelock.
-func mechanismsOff() []string {
-	if _, ok := reflect.TypeFor[runCommand]().FieldByName("Mechanisms"); ok {
-		return []string{"--mechanisms", "off"}
-	}
-	return []string{
-		"--set", "poller.quota=inf", "--set", "poller.feedback=off", "--set", "poller.cpu_share.limit=100%", "--set", "poller.early_discard=ring",
-	}
 }
