@@ -129,6 +129,22 @@ type Rings struct {
 	Backlog int
 }
 
+// feedback is what holds for the egress queues of a port.
+func (c Config) feedback(port int) Feedback {
+	if own := c.Ports[port].Feedback; own != nil {
+		return *own
+	}
+	return c.Feedback
+}
+
+// backlog is how many packets may wait in front of each TX ring of a port.
+func (c Config) backlog(port int) int {
+	if own := c.Ports[port].Backlog; own != 0 {
+		return own
+	}
+	return c.Rings.Backlog
+}
+
 // owns says whether receive work is to be owned at all.
 func (c Config) owns() bool { return c.Ownership != OwnershipOff && c.Poller.Mode != poller.Interrupt }
 

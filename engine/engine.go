@@ -264,7 +264,7 @@ func (e *Engine) framesNeeded(id int) int {
 			}
 		}
 		// The kernel never holds more sent frames than Completion has room for.
-		n += r.TX + r.Completion + r.Backlog
+		n += r.TX + r.Completion + e.config.backlog(p.index)
 	}
 	return (n + 63) &^ 63
 }
@@ -289,7 +289,7 @@ func (e *Engine) openQueues(w *worker, p *port) error {
 			return err
 		}
 		if transmits {
-			if err := w.addEgress(p, sock, umem, r.Backlog, e.config.Feedback); err != nil {
+			if err := w.addEgress(p, sock, umem, e.config.backlog(p.index), e.config.feedback(p.index)); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"slices"
 	"time"
@@ -164,8 +165,8 @@ func (g *guard) openJournal() error {
 		return nil
 	}
 	journal, err := napi.OpenJournal(g.engine.config.RunDir)
-	if errors.Is(err, napi.ErrInUse) {
-		g.engine.warn("%v: another weir keeps it: what this one changes on NAPIs would not be put back after a kill", err)
+	if errors.Is(err, napi.ErrInUse) || errors.Is(err, fs.ErrPermission) {
+		g.engine.warn("%v: what weir changes on NAPIs would not be put back after a kill", err)
 		return nil
 	}
 	if err != nil {

@@ -45,10 +45,13 @@ func (w *worker) reconfigure(c Config) error {
 			return err
 		}
 	}
-	for _, out := range w.egresses {
-		if err := out.setFeedback(w.sched, c.Feedback); err != nil {
+	for p, out := range w.egresses {
+		if err := out.setFeedback(w.sched, c.feedback(p)); err != nil {
 			return err
 		}
+	}
+	for _, s := range w.sources {
+		s.refeed()
 	}
 	return nil
 }
@@ -71,7 +74,7 @@ func (e *egress) setFeedback(s *poller.Scheduler, f Feedback) (err error) {
 
 func (f Feedback) queueConfig(capacity int) poller.QueueConfig {
 	return poller.QueueConfig{
-		Capacity: capacity, Timeout: f.Timeout,
+		Capacity: capacity, Timeout: f.Timeout, Selective: true,
 		High: int(f.High * float64(capacity)), Low: int(f.Low * float64(capacity)),
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"weir/engine/fib"
 	"weir/poller"
 	"weir/queues"
 	"weir/xdpprog"
@@ -29,6 +30,8 @@ type source struct {
 	discard bool
 	granted uint64
 	fill    fillDepth
+	table   *fib.Snapshot // of the last batch
+	feeding
 	refused uint64 // packets the door had refused for want of credit at the end of the last turn
 	losing  bool   // packets were refused since the owner was asked
 	owner   *owner // nil when its receive work cannot be owned
@@ -60,6 +63,7 @@ func (s *source) Receive(limit int) (taken int, more bool) {
 	waiting := s.sock.Pending()
 	if taken > 0 {
 		s.adaptFill(limit, waiting)
+		s.noteFeeds()
 	}
 	s.sock.Refill()
 	if taken == 0 {
@@ -116,6 +120,10 @@ func (s *source) forwardLesson(d queues.Desc) {
 // forwardBatch decides on each packet of the batch and hands its frame to an egress or back to the free frames.
 func (s *source) forwardBatch(batch []queues.Desc) {
 	table := s.worker.table.Snapshot()
+	if table != s.table {
+		s.table = table
+		s.door.Forget()
+	}
 	s.live[sourceReceived] += uint64(len(batch))
 	// The headers come from the memory of the CPU that received them. Touched one after the other here, they are on their way together;
 	// touched by forward, each packet would wait for its own.
@@ -152,7 +160,14 @@ func (s *source) forwardBatch(batch []queues.Desc) {
 // transmit hands packets to the egress of a port; what that cannot hold is dropped. An egress in another UMEM (a zero-copy port beside a
 // copy port) gets copies.
 func (s *source) transmit(packets []queues.Desc, port int) {
+	if len(packets) == 0 {
+		return
+	}
 	e := s.worker.egresses[port]
+	s.fed |= 1 << port
+	if s.shut>>port&1 != 0 {
+		s.learn(packets, port)
+	}
 	if e.umem != s.umem {
 		packets = s.copyTo(e.umem, packets)
 	}

@@ -224,6 +224,7 @@ func (p *PortStats) drop(reason string, n uint64) { p.Dropped[reason] += n }
 func (p *PortStats) addDoor(c xdpprog.Counters) {
 	p.drop("door_too_long", c.DroppedTooLong)
 	p.drop("door_no_credit", c.DroppedNoCredit)
+	p.drop("door_egress_congested", c.DroppedEgress)
 	for bit, n := range c.DroppedGate {
 		p.drop("door_gate_"+poller.Reason(1<<bit).String(), n)
 	}
