@@ -184,8 +184,11 @@ type QueueConfig struct {
 	Timeout   time.Duration // longest time it may keep gates closed
 	Feeders   []ReceiverID  // the sources that feed it; nil means every source, present and future
 	// Selective closes the gate of a source that is a Shutter only while all
-	// the selective queues that it feeds are closed; otherwise it is told
-	// which are. Every other source is treated as one that feeds the queue.
+	// the selective queues are closed that it feeds by its own word (SetFeeds);
+	// otherwise it is told which are, and goes on. Every other source is
+	// treated as one that feeds the queue. While a source feeds several, the
+	// allowance of a timeout does not bound its turns, and is spent by all
+	// that it takes.
 	Selective bool
 }
 

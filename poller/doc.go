@@ -34,8 +34,30 @@
 // is one visit to one source; a round is one turn for each. The quota bounds a
 // turn. A downstream Queue closes the gates of what feeds it when it is full to
 // its high mark, opens them at its low mark, and opens them for a while when
-// its timeout passes (see QueueConfig). Ownership means that a source's receive
+// its timeout passes (see QueueConfig); what a selective queue closes is drawn
+// below. Ownership means that a source's receive
 // work, its NAPI, runs only when Receive drives it (see Owner).
+//
+// # Selective queues
+//
+// A source that can tell at its door what a packet is for (Shutter) need not
+// stand still for one full queue. It says which selective queues it feeds.
+//
+//	                  closed of those it feeds
+//	            none            some                  all
+//	          ┌──────┐  ┌───────────────────┐  ┌───────────────┐
+//	gate      │ open │  │ open              │  │ closed        │
+//	door      │ open │  │ SetShut for those │  │ SetShut for   │
+//	          │      │  │ that are closed   │  │ all, for later│
+//	a turn is │ the room of those that are  │  │ (no turn)     │
+//	bound by  │ open, together              │  │               │
+//	          └──────┘  └───────────────────┘  └───────────────┘
+//
+// Packets for a closed queue that are past the door, or that the door does not
+// know, are the source's to drop when the queue can hold no more. A timeout
+// opens one door for about one turn: long enough to see whether the packets
+// still go where they went. Queues that are not selective count beside these:
+// any one of them closes the gate.
 //
 // # Ownership of receive work
 //
@@ -89,6 +111,9 @@
 //   - A gate is closed exactly while one of its reasons holds.
 //   - A downstream queue that stands still stops input for at most its timeout
 //     at a time.
+//   - A selective queue stops no Shutter that feeds another one which is open.
+//     What SetShut said last is what holds: the source feeds it, and it is
+//     closed. Only inside Receive the latest SetFeeds are still to come.
 //   - Input uses at most its share per period plus one round.
 //   - The worker spins only when told to, and only while it owns receive work:
 //     with an Own.Pause of 0, or in mode Poll while every source is owned.
@@ -102,5 +127,5 @@
 // # Concurrency and allocation
 //
 // All methods belong to one goroutine. Callbacks must not call Add…, Remove… or
-// Round. Nothing is allocated after New and the Add… calls.
+// Round; SetFeeds is for Receive alone. Nothing is allocated after New and the Add… calls.
 package poller

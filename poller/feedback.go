@@ -37,6 +37,7 @@ type queue struct {
 func (q *queue) set(qc QueueConfig) {
 	q.high, q.low, q.timeoutNS = qc.High, qc.Low, int64(qc.Timeout)
 	q.spare = max(1, qc.Capacity-qc.High)
+	q.stuck = min(q.stuck, q.spare)
 }
 
 // room is how many packets a feeder may add now.

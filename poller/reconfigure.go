@@ -33,7 +33,7 @@ func (s *Scheduler) SetWindow(id ReceiverID, n int) error {
 	return nil
 }
 
-// SetQueue changes the capacity, marks and timeout of a downstream queue; its feeders stay. A queue that is closed is judged by the new
+// SetQueue changes the capacity, marks and timeout of a downstream queue; its feeders stay, and whether it is selective. A queue that is closed is judged by the new
 // marks from the next round on, and by the new timeout from its next closure on. Settings that are refused leave the old ones in force.
 func (s *Scheduler) SetQueue(id QueueID, qc QueueConfig) error {
 	for _, q := range s.queues {

@@ -67,15 +67,7 @@ func (s *Scheduler) turn(r *receiver) {
 	}
 	limit := s.quotaOf(r)
 	end := EndQuota
-	only := r.sel.only()
-	for i := range len(r.queues) + 1 {
-		q := only
-		if i < len(r.queues) {
-			q = r.queues[i]
-		}
-		if q == nil {
-			continue
-		}
+	for _, q := range r.queues {
 		room := q.room()
 		if room >= limit {
 			continue
@@ -88,6 +80,18 @@ func (s *Scheduler) turn(r *receiver) {
 			return
 		}
 	}
+	selective := len(r.sel.feeds) > 0
+	if selective {
+		if room := r.sel.room(limit); room < limit {
+			limit, end = room, EndDownstream
+			if room <= 0 {
+				s.closeFed(r)
+				r.c.Turns[EndDownstream]++
+				return
+			}
+		}
+		r.sel.inTurn = true
+	}
 	if n := r.window - r.credit; n > 0 {
 		r.credit = r.window
 		r.c.Granted += uint64(n)
@@ -96,6 +100,12 @@ func (s *Scheduler) turn(r *receiver) {
 
 	taken, more := r.src.Receive(limit)
 
+	if selective {
+		r.sel.inTurn = false
+		if r.sel.changed {
+			s.reviewFeeds(r)
+		}
+	}
 	switch {
 	case taken > limit:
 		r.c.OverLimit++
@@ -121,9 +131,7 @@ func (s *Scheduler) turn(r *receiver) {
 		for _, q := range r.queues {
 			q.spend(taken)
 		}
-		if only != nil {
-			only.spend(taken)
-		}
+		r.sel.spend(taken)
 	}
 }
 

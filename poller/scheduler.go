@@ -190,6 +190,9 @@ func (s *Scheduler) RemoveQueue(id QueueID) error {
 		return fmt.Errorf("remove queue %d: %w", id, ErrNotFound)
 	}
 	q := s.queues[i]
+	for _, r := range s.receivers {
+		s.unfeed(r, q)
+	}
 	if q.closed {
 		q.c.Removed++
 		s.openQueue(q, 0)
@@ -197,8 +200,6 @@ func (s *Scheduler) RemoveQueue(id QueueID) error {
 	s.queues = slices.Delete(s.queues, i, i+1)
 	for _, r := range s.receivers {
 		r.queues = slices.DeleteFunc(r.queues, func(x *queue) bool { return x == q })
-		r.unfeed(q)
-		s.reviewFeeds(r)
 	}
 	return nil
 }

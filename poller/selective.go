@@ -1,6 +1,9 @@
 package poller
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Shutter is a Receiver that can refuse at its door what is for one queue and
 // let in the rest. Selective queues tell it when they close and open; it tells
@@ -8,8 +11,10 @@ import "fmt"
 type Shutter interface {
 	Receiver
 	// SetShut says that a selective queue which this source feeds has closed
-	// or opened. Called when that changes, or when the source begins or ends
-	// feeding it.
+	// (shut) or is no reason to refuse any more: it has opened, is not fed
+	// any more, or is removed. For each queue the two alternate, beginning
+	// with shut. Never called while Receive of this source runs. Must not
+	// call SetFeeds.
 	SetShut(q QueueID, shut bool)
 }
 
@@ -27,47 +32,77 @@ type feed struct {
 type selective struct {
 	shutter Shutter
 	feeds   []feed
-	closed  bool // all that it feeds are closed
+	closed  bool // all that it feeds are closed: 1 in gate.congested
+	inTurn  bool // Receive runs
+	changed bool // and has called SetFeeds
 }
 
-// only returns the queue that a source feeds, if there is exactly one. Its room
-// bounds a turn as that of any other queue does; where there are several,
-// nobody knows beforehand what the next packets are for.
-func (f *selective) only() *queue {
-	var one *queue
+// room is how many packets the source may take, of as many as would be enough:
+// what all the open queues together have that it feeds. Nobody knows beforehand
+// which of them the next packets are for, so one that is full or stuck does not
+// bound a turn while another has room.
+func (f *selective) room(enough int) int {
+	sum, fed := 0, false
 	for i := range f.feeds {
-		if f.feeds[i].fed {
-			if one != nil {
-				return nil
+		if !f.feeds[i].fed {
+			continue
+		}
+		fed = true
+		if q := f.feeds[i].q; !q.closed {
+			if sum += q.room(); sum >= enough {
+				return enough
 			}
-			one = f.feeds[i].q
 		}
 	}
-	return one
+	if !fed {
+		return enough
+	}
+	return sum
 }
 
-// SetFeeds says that a source has begun or ended to feed a selective queue. It
-// may be called from Receive of that source. A source that was never said to
-// feed a queue is not stopped by it.
+// spend takes what the source took from every allowance it may have used. One
+// that is spent on another queue's packets costs a stuck queue a packet, one
+// that is never spent would leave it open for ever.
+func (f *selective) spend(n int) {
+	for i := range f.feeds {
+		if f.feeds[i].fed {
+			f.feeds[i].q.spend(n)
+		}
+	}
+}
+
+// SetFeeds says that a source has begun or ended to feed a selective queue; at
+// first it feeds none. A source is not stopped by a queue it does not feed. It
+// may be called from Receive of that source, and then counts from its return
+// on. A gate that opens here is looked behind in the next round, so a driver
+// that calls this after Settle does not wait before.
 func (s *Scheduler) SetFeeds(id ReceiverID, qid QueueID, fed bool) error {
 	r := s.receiver(id)
 	if r == nil {
 		return fmt.Errorf("feeds of source %d: %w", id, ErrNotFound)
 	}
 	for i := range r.sel.feeds {
-		if f := &r.sel.feeds[i]; f.q.id == qid {
-			if f.fed != fed {
-				f.fed = fed
-				s.reviewFeeds(r)
-			}
+		f := &r.sel.feeds[i]
+		if f.q.id != qid {
+			continue
+		}
+		if f.fed == fed {
 			return nil
 		}
+		f.fed = fed
+		if r.sel.inTurn {
+			r.sel.changed = true
+			return nil
+		}
+		s.reviewFeeds(r)
+		return nil
 	}
 	return fmt.Errorf("feeds of source %s: selective queue %d: %w", r.name, qid, ErrNotFound)
 }
 
 // reviewFeeds brings a source up to date with the selective queues it feeds.
 func (s *Scheduler) reviewFeeds(r *receiver) {
+	r.sel.changed = false
 	numFed, numShut := 0, 0
 	for i := range r.sel.feeds {
 		f := &r.sel.feeds[i]
@@ -101,21 +136,41 @@ func (s *Scheduler) reviewFeeds(r *receiver) {
 // reviewFeeders tells every source that feeds a selective queue that it has
 // closed or opened.
 func (s *Scheduler) reviewFeeders(q *queue) {
+	if !q.selective {
+		return
+	}
 	for _, r := range s.receivers {
 		for i := range r.sel.feeds {
 			if r.sel.feeds[i].q == q {
-				s.reviewFeeds(r)
+				if r.sel.feeds[i].fed {
+					s.reviewFeeds(r)
+				}
+				break
 			}
 		}
 	}
 }
 
-// unfeed forgets a queue that is removed; it is open by then.
-func (r *receiver) unfeed(q *queue) {
+// closeFed closes what a source feeds after it has found no room in any of it.
+// Its gate closes with the last.
+func (s *Scheduler) closeFed(r *receiver) {
 	for i := range r.sel.feeds {
-		if r.sel.feeds[i].q == q {
-			r.sel.feeds = append(r.sel.feeds[:i], r.sel.feeds[i+1:]...)
-			return
+		if f := &r.sel.feeds[i]; f.fed && !f.q.closed {
+			s.closeQueue(f.q, f.q.src.Len())
 		}
 	}
+}
+
+// unfeed makes a source forget a queue before it is removed, so that its gate
+// neither opens nor closes in between.
+func (s *Scheduler) unfeed(r *receiver, q *queue) {
+	i := slices.IndexFunc(r.sel.feeds, func(f feed) bool { return f.q == q })
+	if i < 0 {
+		return
+	}
+	if r.sel.feeds[i].told {
+		r.sel.shutter.SetShut(q.id, false)
+	}
+	r.sel.feeds = slices.Delete(r.sel.feeds, i, i+1)
+	s.reviewFeeds(r)
 }

@@ -18,7 +18,8 @@ type world struct {
 
 	ports   []*port
 	egress  []*exit
-	idle    bool // the script says that the CPU has nothing else to run
+	left    uint64 // sent by exits that are gone
+	idle    bool   // the script says that the CPU has nothing else to run
 	settles uint64
 
 	fruitless int   // rounds in a row without progress and without ownership
@@ -51,6 +52,7 @@ type port struct {
 	failFree bool
 	driven   bool // since it was last unmasked
 
+	feeding
 	gate    Reason
 	outside Reason // what the script has closed
 	visited bool
@@ -102,9 +104,10 @@ func (p *port) Receive(max int) (int, bool) {
 	if w.cfg.Share.Limit < 100 {
 		w.must(!w.exhausted, "received after the share was used up")
 	}
-	for _, e := range w.egress {
-		w.must(max <= atLeast(e.high-e.n, e.spare), "asked for %d packets with %d of %d in a queue", max, e.n, e.high)
-	}
+	want := p.room()
+	w.must(max == want, "asked for %d packets, there is room for %d", max, want)
+	p.receiving = true
+	defer func() { p.receiving = false }()
 	p.visited = true
 	if p.masked {
 		p.softirq(max)
@@ -117,17 +120,23 @@ func (p *port) Receive(max int) (int, bool) {
 	p.took = n
 	p.gone += uint64(n)
 	for range n {
-		p.to++
-		if len(w.egress) > 0 {
-			w.egress[p.to%len(w.egress)].push()
+		if e := p.target(); e != nil {
+			e.push()
+			p.notice(e)
 		}
 	}
+	p.forget()
 	return n, p.ring > 0 || p.masked && p.device > 0
 }
 
 func (p *port) SetGate(r Reason) {
 	p.w.must(p.gate != r, "told of a change from %v to %v", p.gate, r)
+	p.w.must(!p.receiving, "told of a gate inside Receive")
 	p.gate = r
+	p.changes++
+	if r&Feedback == 0 {
+		p.heldSince = -1
+	}
 }
 
 func (p *port) Grant(n int) {
@@ -183,15 +192,17 @@ func (p *port) Release() error {
 
 // exit is an egress: queue and transmitter.
 type exit struct {
-	w       *world
-	id      QueueID
-	n       int
-	rate    int
-	pending bool
-	high    int
-	spare   int
-	drops   int
-	sent    uint64
+	w         *world
+	id        QueueID
+	out       TransmitterID
+	n         int
+	rate      int
+	selective bool
+	pending   bool
+	high      int
+	spare     int
+	drops     int
+	sent      uint64
 }
 
 func (e *exit) push() {
@@ -214,7 +225,7 @@ func (e *exit) Transmit(int) (int, bool) {
 }
 func (e *exit) Kick() bool { return e.pending }
 
-func newWorld(t *testing.T, mode Mode, ports, exits int, limit float64, strict bool, pause time.Duration) *world {
+func newWorld(t *testing.T, mode Mode, ports, exits int, selective byte, limit float64, strict bool, pause time.Duration) *world {
 	c := Default()
 	c.Mode = mode
 	c.Quota = 16
@@ -226,14 +237,8 @@ func newWorld(t *testing.T, mode Mode, ports, exits int, limit float64, strict b
 	var err error
 	w.s, err = New(c)
 	require.NoError(t, err)
-	for range exits {
-		e := &exit{w: w, rate: 20, high: 24, spare: 8}
-		qc := DefaultQueue(32)
-		e.id, err = w.s.AddQueue("exit", e, qc)
-		require.NoError(t, err)
-		_, err = w.s.AddTransmitter("exit", e)
-		require.NoError(t, err)
-		w.egress = append(w.egress, e)
+	for i := range exits {
+		w.addExit(selective>>i&1 != 0)
 	}
 	for i := range ports {
 		w.addPort(i%3 != 2)
@@ -248,7 +253,8 @@ func (w *world) addPort(owner bool) {
 		rc.Owner = p
 	}
 	var err error
-	p.id, err = w.s.AddReceiver("port", p, rc)
+	p.init(len(w.ports)%4 != 3)
+	p.id, err = w.s.AddReceiver("port", p.source(), rc)
 	require.NoError(w.t, err)
 	w.ports = append(w.ports, p)
 }
@@ -459,14 +465,8 @@ func (w *world) check() {
 	}
 	for _, p := range w.ports {
 		r := w.s.receiver(p.id)
-		congested := 0
-		for _, q := range r.queues {
-			if q.closed {
-				congested++
-			}
-		}
 		want := p.outside
-		if congested > 0 {
+		if p.checkFeeds() {
 			want |= Feedback
 		}
 		if w.s.share.exhausted {
@@ -505,7 +505,7 @@ func (w *world) checkCounters() {
 		w.must(one(q.closed) == q.c.Closed-q.c.OpenedLow-q.c.TimedOutSlow-q.c.TimedOutStuck-q.c.Removed, "closures and their ends: %+v", q.c)
 		w.must(q.c.ClosedNS <= q.c.Closed*uint64(ms+2*roundNS), "closed for longer than its timeout: %+v", q.c)
 	}
-	var sent uint64
+	sent := w.left
 	for _, e := range w.egress {
 		sent += e.sent
 	}
@@ -540,7 +540,7 @@ func play(t *testing.T, script []byte) *world {
 	mode := Mode(script[0] % 3)
 	limit := []float64{100, 100, 50, 10, 90}[script[1]%5]
 	pause := []time.Duration{50 * us, 20 * us, ms, 0}[script[1]/5%4]
-	w := newWorld(t, mode, 1+int(script[2]%4), int(script[2]/4%3), limit, script[2]&0x80 != 0, pause)
+	w := newWorld(t, mode, 1+int(script[2]%4), int(script[2]/4%4), script[2]>>4, limit, script[2]&0x80 != 0, pause)
 	for script = script[3:]; len(script) >= 2; script = script[2:] {
 		what, arg := script[0], script[1]
 		var p *port
@@ -551,7 +551,7 @@ func play(t *testing.T, script []byte) *world {
 		if len(w.egress) > 0 {
 			e = w.egress[int(arg)%len(w.egress)]
 		}
-		switch what % 19 {
+		switch what % 22 {
 		case 0, 1, 2:
 			if p != nil {
 				p.arrive(1 + int(arg))
@@ -627,6 +627,20 @@ func play(t *testing.T, script []byte) *world {
 		case 18:
 			if p != nil {
 				p.lose() // refused for want of frames
+			}
+		case 19:
+			if p != nil {
+				p.sends = arg >> 3 // from now on its packets are for others
+			}
+		case 20:
+			if p != nil && e != nil {
+				p.setFeeds(e, arg&0x40 != 0)
+			}
+		case 21:
+			if e != nil && arg&0x80 != 0 {
+				w.removeExit(int(arg) % len(w.egress))
+			} else if len(w.egress) < 4 {
+				w.addExit(arg&1 != 0)
 			}
 		}
 		w.check()
