@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"net/netip"
-
 	"weir/poller"
 	"weir/queues"
 )
@@ -74,24 +72,16 @@ func (s *source) SetShut(q poller.QueueID, shut bool) {
 	}
 }
 
-// learn tells the door where packets lead that met a congested egress.
+// learn tells the door where packets lead that met a congested egress. They were forwarded, so their headers are whole.
 func (s *source) learn(packets []queues.Desc, port int) {
 	for _, d := range packets {
-		if dst, ok := destination(s.umem.Data(d)); ok {
-			s.door.Learn(dst, port)
+		switch ip := s.umem.Data(d)[ethHeaderLen:]; ip[0] >> 4 {
+		case 4:
+			s.door.Learn4([4]byte(ip[16:20]), port)
+		case 6:
+			s.door.Learn6((*[16]byte)(ip[24:40]), port)
 		}
 	}
-}
-
-// destination reads the destination of a frame that was forwarded, so its headers are whole.
-func destination(frame []byte) (netip.Addr, bool) {
-	switch {
-	case len(frame) >= ethHeaderLen+20 && frame[ethHeaderLen]>>4 == 4:
-		return netip.AddrFrom4([4]byte(frame[ethHeaderLen+16 : ethHeaderLen+20])), true
-	case len(frame) >= ethHeaderLen+40 && frame[ethHeaderLen]>>4 == 6:
-		return netip.AddrFrom16([16]byte(frame[ethHeaderLen+24 : ethHeaderLen+40])), true
-	}
-	return netip.Addr{}, false
 }
 
 var _ poller.Shutter = (*source)(nil)
