@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"weir/bench"
 )
@@ -40,7 +41,7 @@ Rates that the generator does not reach beside a device are left out for that de
 Verdict, by the worst rate beyond the MLFRR, as a part of the device's peak (or of what was offered, if less):
 flat from 90 %, falls from 25 %, livelock below.
 
-Exit code 1: weir's own livelock watchdog fired, other than with its mechanisms off, or something failed.`
+Exit code 1: weir's own livelock watchdog fired, other than with its mechanisms off, no trial was valid, or something failed.`
 }
 
 // Run measures and prints.
@@ -86,6 +87,9 @@ func (c *overloadCommand) Run(ctx context.Context, out output) (err error) {
 		err = errors.Join(err, result.WriteJSON(out.Out))
 	} else {
 		result.WriteTable(out.Out)
+	}
+	if err == nil && !slices.ContainsFunc(result.Trials, bench.Trial.Valid) {
+		err = errors.New("no trial was valid: see why in --csv or --json, and leave the machine alone meanwhile")
 	}
 	return errors.Join(err, livelocked(result.Trials))
 }
