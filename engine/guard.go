@@ -136,6 +136,17 @@ func (g *guard) equip(s *guarded) (err error) {
 	return err
 }
 
+// masker is what the guard masks with; the worker has its own.
+func (g *guard) masker(s *guarded) masker {
+	if g.client != nil {
+		return g.client
+	}
+	if s.device == nil {
+		return nil
+	}
+	return deviceMasker{s.device}
+}
+
 // deviceMasker masks a device of one queue as if it were a NAPI.
 type deviceMasker struct{ *napi.Device }
 
@@ -339,7 +350,7 @@ func (g *guard) rescue(s *guarded) {
 		}
 	}
 	if !o.owned {
-		if err := o.mask(); err != nil {
+		if err := o.mask(g.masker(s)); err != nil {
 			return
 		}
 		o.rescued = true

@@ -216,7 +216,7 @@ func (o *owner) taught() { o.handle, o.learned, o.budget = o.sock, true, 0 }
 func (o *owner) Own() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.mask(); err != nil {
+	if err := o.mask(o.masker); err != nil {
 		if !errors.Is(err, napi.ErrGone) {
 			o.next(err)
 		}
@@ -227,24 +227,24 @@ func (o *owner) Own() error {
 	return nil
 }
 
-// mask makes the next poll of the handle leave the NAPI masked; under mu, by the worker or the guard.
-func (o *owner) mask() error {
-	if o.handle == nil || o.masker == nil || o.napi.ID == 0 {
+// mask makes the next poll of the handle leave the NAPI masked; under mu, by the worker or the guard, each with a masker of its own.
+func (o *owner) mask(m masker) error {
+	if o.handle == nil || m == nil || o.napi.ID == 0 {
 		return o.fail(errNoHandle)
 	}
-	if err := o.masker.SetMasking(o.napi.ID, deferHardIRQs, o.flush); err != nil {
+	if err := m.SetMasking(o.napi.ID, deferHardIRQs, o.flush); err != nil {
 		o.learned = false
 		return o.fail(err)
 	}
 	if err := o.handle.SetPrefer(true); err != nil {
-		return o.fail(errors.Join(err, o.unmask()))
+		return o.fail(errors.Join(err, o.unmask(m)))
 	}
 	return nil
 }
 
 // unmask puts back what was there before; the poll that must follow is the caller's.
-func (o *owner) unmask() error {
-	return errors.Join(o.handle.SetPrefer(false), o.masker.SetMasking(o.napi.ID, o.before.DeferHardIRQs, o.before.GROFlush))
+func (o *owner) unmask(m masker) error {
+	return errors.Join(o.handle.SetPrefer(false), m.SetMasking(o.napi.ID, o.before.DeferHardIRQs, o.before.GROFlush))
 }
 
 // errNoHandle says that the NAPI vanished between two looks.
@@ -301,15 +301,15 @@ func (o *owner) Release() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.look()
-	if err := o.giveBack(); err != nil {
+	if err := o.giveBack(o.masker); err != nil {
 		return o.fail(err)
 	}
 	return nil
 }
 
 // giveBack unmasks and polls, so that the kernel sees what came while it was masked; under mu.
-func (o *owner) giveBack() error {
-	err := o.unmask()
+func (o *owner) giveBack(m masker) error {
+	err := o.unmask(m)
 	if err == nil {
 		// A pending signal, as Go's preemption sends them, keeps a call from polling: the scheduler drives once more after this, so both
 		// would have to meet one.
@@ -408,7 +408,7 @@ func (o *owner) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if (o.owned || o.rescued) && o.handle != nil {
-		err := errors.Join(o.giveBack(), o.handle.Drive())
+		err := errors.Join(o.giveBack(o.masker), o.handle.Drive())
 		if !errors.Is(err, napi.ErrGone) { // what is gone has taken our settings with it
 			o.kept = err
 		}
