@@ -57,6 +57,9 @@ func (a *Agent) Wait(ctx context.Context) (release string, err error) {
 	return a.release, nil
 }
 
+// Gone is closed when nothing more comes from the guest.
+func (a *Agent) Gone() <-chan struct{} { return a.ended }
+
 // Close ends the conversation: what still runs in the guest is killed, and every Process ends. It returns when nothing reads any more.
 func (a *Agent) Close() error {
 	err := a.conn.Close()

@@ -97,8 +97,14 @@ func TestGuests(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("Linux %s, %d CPU", g.kernel, g.cpus), func(t *testing.T) {
 			l := boot(t, g)
+			t.Run("VLAN and VRF", l.stacks)
 			for _, s := range scenarios {
 				t.Run(l.name(s), func(t *testing.T) { l.scenario(t, s) })
+				select {
+				case <-l.Gone():
+					t.Fatal("the guest has ended: nothing more can be tested in it")
+				default:
+				}
 			}
 		})
 	}

@@ -7,10 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,13 +52,7 @@ type segment struct {
 }
 
 // programs are compiled once.
-var programs = sync.OnceValues(func() (vmtest.Files, error) {
-	dir, err := os.MkdirTemp("", "weir-vmtest")
-	if err != nil {
-		return nil, err
-	}
-	return vmtest.BuildPrograms(context.Background(), dir)
-})
+var programs = sync.OnceValues(func() (vmtest.Files, error) { return vmtest.BuildPrograms(context.Background(), scratch) })
 
 // boot boots a guest for a test. Why it does not boot is at the end of its console, which is in the error.
 func boot(t *testing.T, g guest) *lab {
@@ -75,7 +70,10 @@ func boot(t *testing.T, g guest) *lab {
 		s.src = newHost(t, "src-"+c.name, "s0", c.queues, nettest.MACs0, &m, nic(c, portMAC(i, 0)))
 		s.dst = newHost(t, "dst-"+c.name, "d0", c.queues, nettest.MACd0, &m, nic(c, portMAC(i, 1)))
 	}
-	m.Start = l.cards[g.cards[0].name].src.Start
+	m.Start = func(cmd *exec.Cmd) error {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		return l.cards[g.cards[0].name].src.Start(cmd)
+	}
 	l.Guest, err = vmtest.Boot(m)
 	for _, n := range m.NICs {
 		for _, f := range n.Tap {
@@ -83,7 +81,17 @@ func boot(t *testing.T, g guest) *lab {
 		}
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	t.Cleanup(func() {
+		select {
+		case <-l.Gone():
+			t.Logf("the guest has ended; its console:\n%s", l.Console(150))
+			if emulatorFault(l.Console(1000)) {
+				t.Logf("emulator fault: %s", t.Name())
+			}
+		default:
+		}
+		require.NoError(t, l.Close())
+	})
 	t.Logf("Linux %s with %d CPUs: up after %s", l.Release, g.cpus, l.Booted.Round(10*time.Millisecond))
 	l.setup(t)
 	return l

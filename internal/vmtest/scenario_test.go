@@ -171,8 +171,8 @@ func (r *router) transfers(t *testing.T) {
 	}
 }
 
-// refusesMerged: packets longer than the MTU are dropped and counted, which weir has warned of. It switches off the hosts' offloads, which
-// is what the warning says to do.
+// refusesMerged: packets longer than the MTU are dropped and counted, which weir has warned of. For the rest
+// of the test it switches off the hosts' offloads, which is what the warning says to do.
 func (r *router) refusesMerged(t *testing.T) {
 	t.Helper()
 	before := r.atRest(t)
@@ -183,10 +183,14 @@ func (r *router) refusesMerged(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Greater(t, r.atRest(t).Totals.Dropped["too_big"]+r.stats(t).Totals.Dropped["door_too_long"],
 		before.Totals.Dropped["too_big"]+before.Totals.Dropped["door_too_long"])
-	for _, feature := range []string{"tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation"} {
-		require.NoError(t, r.seg.src.Offload("s0", feature, false))
-		require.NoError(t, r.seg.dst.Offload("d0", feature, false))
+	segmentation := func(on bool) {
+		for _, feature := range []string{"tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation"} {
+			require.NoError(t, r.seg.src.Offload("s0", feature, on))
+			require.NoError(t, r.seg.dst.Offload("d0", feature, on))
+		}
 	}
+	segmentation(false)
+	t.Cleanup(func() { segmentation(true) })
 }
 
 // floods: one copy of each datagram of many flows, which use every receive queue, except those that QEMU's vmxnet3 leaves idle: it has

@@ -5,6 +5,7 @@ package vmtest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -73,6 +74,9 @@ func (r *router) check(t *testing.T, name string, f func(t *testing.T)) {
 			} {
 				out, err := r.lab.Run(ctx, strings.Fields(command)...)
 				t.Logf("%s:\n%s%v", command, out, err)
+				if errors.Is(err, vmtest.ErrGone) {
+					return
+				}
 			}
 		}()
 		f(t)
