@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"slices"
@@ -100,7 +102,16 @@ func eachThread(t *testing.T, pid string, f func(tid int) error) {
 // startOwner starts `weir run` on a rig, its worker on the worker's CPU.
 func startOwner(t *testing.T, rig *bench.Rig, args ...string) *router {
 	t.Helper()
-	w := startRouter(t, rig.Router, append([]string{"--port", "in0", "--port", "out0", "--cpus", strconv.Itoa(workerCPU)}, args...)...)
+	return startOwnerAs(t, rig, weir(ownerArgs(args)...))
+}
+
+func ownerArgs(args []string) []string {
+	return append([]string{"run", "--port", "in0", "--port", "out0", "--cpus", strconv.Itoa(workerCPU), "--set", fmt.Sprintf("poller.nice=%d", equal.Nice)}, args...)
+}
+
+func startOwnerAs(t *testing.T, rig *bench.Rig, cmd *exec.Cmd) *router {
+	t.Helper()
+	w := startRouterAs(t, rig.Router, cmd)
 	eachThread(t, strconv.Itoa(w.cmd.Process.Pid), func(tid int) error { return napi.SetThreadRank(tid, equal) })
 	return w
 }

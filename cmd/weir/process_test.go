@@ -157,7 +157,13 @@ var announcement = regexp.MustCompile(`(?m)^forwarding; control socket (\S+), me
 // startRouter starts `weir run args...` in a namespace and returns when it says that it forwards.
 func startRouter(t *testing.T, ns *nettest.NS, args ...string) *router {
 	t.Helper()
-	r := &router{process: start(t, ns, weir(append([]string{"run"}, args...)...))}
+	return startRouterAs(t, ns, weir(append([]string{"run"}, args...)...))
+}
+
+// startRouterAs is startRouter for a command.
+func startRouterAs(t *testing.T, ns *nettest.NS, cmd *exec.Cmd) *router {
+	t.Helper()
+	r := &router{process: start(t, ns, cmd)}
 	m := r.waitFor(t, &r.stdout, announcement, startTimeout)
 	r.socket, r.metrics = m[1], m[2]
 	client, err := control.Dial(r.socket)
