@@ -56,17 +56,22 @@ func (g *guard) inspectSource(s *guarded) error {
 	}
 	s.kernel.look(n)
 	o.saw(n, s.kernel)
-	if o.forgotten() {
+	if o.looksForLesson() {
 		s.worker.driver.post(func() { o.Learned() }, nil)
 	}
 	return errors.Join(g.checkMasking(s, n, before), g.checkPlace(s, n), g.checkThread(s, n))
 }
 
-// forgotten says whether a lesson was given that the worker may not look for any more.
-func (o *owner) forgotten() bool {
+// looksForLesson says whether a lesson was given that the worker may not look for any more: it has stopped learning. The second time it is
+// given up.
+func (o *owner) looksForLesson() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.asking && o.given() != o.back
+	if !o.onTheWay() {
+		return false
+	}
+	o.asking, o.late = !o.late, true
+	return o.asking
 }
 
 // renew follows a NAPI that has gone or has a new id: a link flap, other channels.

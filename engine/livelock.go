@@ -25,6 +25,7 @@ type livelockWatch struct {
 
 // window ends a window; came and finished are totals. It reports whether an episode begins.
 func (l *livelockWatch) window(came, finished uint64) (begins bool) {
+	came = max(came, l.came) // two counters read one after the other may seem to have gone back
 	newCame, newFinished := came-l.came, finished-l.finished
 	l.came, l.finished = came, finished
 	now := newCame >= livelockLeast && newFinished*livelockPart < newCame

@@ -168,6 +168,9 @@ func (o *owner) ask() {
 	o.source.door.Teach(o.sock.Port())
 }
 
+// onTheWay says whether a lesson was given that is not back; under mu.
+func (o *owner) onTheWay() bool { return o.asking && o.given() != o.back }
+
 // given is how many lessons the door has made.
 func (o *owner) given() uint64 {
 	var c xdpprog.Counters

@@ -55,6 +55,19 @@ func (s *source) ownership(port *port) OwnershipStats {
 	return st
 }
 
+// lessonsOnTheWay is how many lessons were given that are neither back nor given up; any goroutine.
+func (s *source) lessonsOnTheWay() uint64 {
+	if s.owner == nil {
+		return 0
+	}
+	s.owner.mu.Lock()
+	defer s.owner.mu.Unlock()
+	if s.owner.onTheWay() {
+		return 1
+	}
+	return 0
+}
+
 func (o *owner) stats(st *OwnershipStats) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -206,7 +206,7 @@ func (e *Engine) portStats(p *port, snapshot *fib.Snapshot) (PortStats, error) {
 		for _, s := range w.sources {
 			if s.port == p.index {
 				ps.addSource(s)
-				lessons -= min(lessons, s.read(sourceLessons))
+				lessons -= min(lessons, s.read(sourceLessons)+s.lessonsOnTheWay())
 			}
 		}
 		ps.addEgress(w.egresses[p.index])

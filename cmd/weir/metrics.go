@@ -2,10 +2,12 @@ package main
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weir/engine"
+	"weir/poller"
 )
 
 // collector exports the engine's counters. No label holds an address or a port number, so the number of series does not depend on the
@@ -19,6 +21,74 @@ type collector struct {
 	frames, inFlight, unaccounted, idle       *prometheus.Desc
 	rounds                                    *prometheus.Desc
 	tableUpdates, tableOverruns, tableResyncs *prometheus.Desc
+	receive                                   receiveWork
+}
+
+// receiveWork are the metrics of who receives: ownership, and livelock.
+type receiveWork struct {
+	info, owned, fill                   *prometheus.Desc
+	seen, here, driven, polls, lessons  *prometheus.Desc
+	rescues, retaken, voided, failed    *prometheus.Desc
+	moves                               *prometheus.Desc
+	livelock, livelockWindows, episodes *prometheus.Desc
+}
+
+func newReceiveWork(desc func(name, help string, labels ...string) *prometheus.Desc) receiveWork {
+	queue := func(name, help string, labels ...string) *prometheus.Desc {
+		return desc(name, help, append([]string{"port", "queue"}, labels...)...)
+	}
+	return receiveWork{
+		info:            queue("ownership_info", "Means of ownership asked for, and that in force or tried next; always 1.", "asked", "means"),
+		owned:           queue("ownership_owned", "1 while the worker owns the queue's receive work."),
+		fill:            queue("receive_fill_depth_frames", "Frames lent to the kernel for receiving, at most."),
+		seen:            queue("receive_seen_packets_total", "Packets that came to the queue's door."),
+		here:            queue("receive_seen_here_packets_total", "Of these, packets received on the worker's CPU."),
+		driven:          queue("receive_driven_packets_total", "Of these, packets received by the worker's own calls."),
+		polls:           queue("ownership_polls_total", "Calls of the worker that polled the queue's NAPI."),
+		lessons:         queue("ownership_lessons_total", "Packets that came back to teach the worker the queue's NAPI."),
+		rescues:         queue("ownership_rescues_total", "Times that the NAPI was masked for a worker that did not get the CPU."),
+		retaken:         queue("ownership_retaken_total", "Times that settings written over by others were taken back."),
+		voided:          queue("ownership_voided_total", "NAPIs that went away."),
+		failed:          queue("ownership_failures_total", "Calls for ownership that failed."),
+		moves:           queue("ownership_moves_total", "Moves of the ownership machine, by kind.", "move"),
+		livelock:        desc("livelock_now", "1 if in the last second packets came and next to none was finished."),
+		livelockWindows: desc("livelock_windows_total", "Seconds in which packets came and next to none was finished."),
+		episodes:        desc("livelock_episodes_total", "Runs of such seconds."),
+	}
+}
+
+func (r receiveWork) all() []*prometheus.Desc {
+	return []*prometheus.Desc{
+		r.info, r.owned, r.fill, r.seen, r.here, r.driven, r.polls, r.lessons, r.rescues, r.retaken, r.voided, r.failed, r.moves,
+		r.livelock, r.livelockWindows, r.episodes,
+	}
+}
+
+func (r receiveWork) send(send func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string), st engine.Stats) {
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	for _, o := range st.Ownership {
+		port, queue := o.Port, strconv.Itoa(o.Queue)
+		send(r.info, gauge, 1, port, queue, o.Asked, o.Means)
+		send(r.owned, gauge, oneIf(o.Owned), port, queue)
+		send(r.fill, gauge, float64(o.FillDepth), port, queue)
+		for d, n := range map[*prometheus.Desc]uint64{
+			r.seen: o.Seen, r.here: o.SeenHere, r.driven: o.SeenDriven, r.polls: o.Polls, r.lessons: o.Lessons,
+			r.rescues: o.Rescues, r.retaken: o.Retaken, r.voided: o.Voided, r.failed: o.Failed,
+		} {
+			send(d, counter, float64(n), port, queue)
+		}
+	}
+	for _, w := range st.Workers {
+		for _, s := range w.Sources {
+			port, queue := s.Name[:strings.LastIndexByte(s.Name, '/')], s.Name[strings.LastIndexByte(s.Name, '/')+1:]
+			for move, n := range s.Counters.Moves {
+				send(r.moves, counter, float64(n), port, queue, poller.Move(move).String())
+			}
+		}
+	}
+	send(r.livelock, gauge, oneIf(st.Livelock.Now))
+	send(r.livelockWindows, counter, float64(st.Livelock.Windows))
+	send(r.episodes, counter, float64(st.Livelock.Episodes))
 }
 
 func newCollector(stats func() (engine.Stats, error)) *collector {
@@ -27,6 +97,7 @@ func newCollector(stats func() (engine.Stats, error)) *collector {
 	}
 	return &collector{
 		stats:         stats,
+		receive:       newReceiveWork(desc),
 		offered:       desc("port_offered_packets_total", "Packets that arrived at the port's device, its own drops included.", "port"),
 		delivered:     desc("port_delivered_packets_total", "Packets that left through the port and were not dropped by its device.", "port"),
 		passed:        desc("port_passed_packets_total", "Packets given to the kernel at the door, by class.", "port", "class"),
@@ -54,6 +125,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		c.offered, c.delivered, c.passed, c.dropped, c.received, c.forwarded, c.sent, c.completed, c.portInfo, c.portUp,
 		c.frames, c.inFlight, c.unaccounted, c.idle, c.rounds, c.tableUpdates, c.tableOverruns, c.tableResyncs,
 	} {
+		ch <- d
+	}
+	for _, d := range c.receive.all() {
 		ch <- d
 	}
 }
@@ -101,6 +175,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	send(c.tableOverruns, counter, float64(st.Tables.Overruns))
 	send(c.tableResyncs, counter, float64(st.Tables.Resyncs))
 	send(c.tableUpdates, counter, float64(st.Tables.Updates))
+	c.receive.send(send, st)
 }
 
 func oneIf(b bool) float64 {

@@ -35,7 +35,7 @@ const (
 // equals are generator, worker and kernel thread; whatever else runs on this machine is not to decide how a test ends.
 var (
 	equal = napi.Rank{Policy: unix.SCHED_NORMAL, Nice: -20}
-	fifo     = napi.Rank{Policy: unix.SCHED_FIFO, Priority: 50}
+	fifo  = napi.Rank{Policy: unix.SCHED_FIFO, Priority: 50}
 )
 
 // ownershipRig is a rig with one queue whose neighbours are known, and this process out of the worker's way until the test ends.

@@ -123,6 +123,13 @@ func (s *service) announce(out io.Writer, metrics string) {
 	for _, w := range st.Workers {
 		s.log.Info("worker", "cpu", w.CPU, "frames", w.Frames.Total, "pages", w.Pages)
 	}
+	if len(st.Ownership) > 0 {
+		granted := "none"
+		if asked := st.Ownership[0].Asked; asked != engine.OwnershipOff.String() {
+			granted = "shows in weir stats once it is learned, under load"
+		}
+		s.log.Info("receive work", "ownership_asked", st.Ownership[0].Asked, "granted", granted)
+	}
 	for _, warning := range st.Warnings {
 		s.log.Warn(warning)
 	}

@@ -63,6 +63,15 @@ func printStats(w io.Writer, st engine.Stats) {
 			wk.CPU, wk.Rounds, wk.Frames.Free, wk.Frames.Receive, wk.Frames.Transmit, wk.Frames.Held, wk.Frames.Stranded,
 			wk.Frames.Total, wk.Pages)
 	}
+	for _, o := range st.Ownership {
+		if o.Owned {
+			fmt.Fprintf(w, "owned %s queue %d: by %s, %d of %d packets received by the worker's own calls, %d polls of at most twice %d, "+
+				"fill depth %d\n", o.Port, o.Queue, o.Means, o.SeenDriven, o.Seen, o.Polls, o.Budget, o.FillDepth)
+		}
+	}
+	if st.Livelock.Now {
+		fmt.Fprintf(w, "LIVELOCK: packets come and next to none is finished\n")
+	}
 	t := st.Totals
 	fmt.Fprintf(w, "offered           %12d\n", t.Offered)
 	fmt.Fprintf(w, "delivered         %12d\n", t.Delivered)
