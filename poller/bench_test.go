@@ -22,22 +22,33 @@ func (s *still) Transmit(max int) (int, bool) { return s.taken, s.more }
 func (s *still) Kick() bool                   { return false }
 func (s *still) Len() int                     { return 0 }
 
-func stillScheduler(t testing.TB, sources, transmitters, queues int, src *still) *Scheduler {
+func (s *still) SetShut(QueueID, bool) {}
+
+func stillScheduler(t testing.TB, sources, transmitters, queues int, src *still, selective bool) *Scheduler {
 	c := Default()
 	c.Quota = Auto // the dearest
 	s, err := New(c)
 	require.NoError(t, err)
+	var ids []ReceiverID
 	for range sources {
-		_, err := s.AddReceiver("in", src, ReceiverConfig{Quota: Common, Window: 256})
+		id, err := s.AddReceiver("in", src, ReceiverConfig{Quota: Common, Window: 256})
 		require.NoError(t, err)
+		ids = append(ids, id)
 	}
 	for range transmitters {
 		_, err := s.AddTransmitter("out", src)
 		require.NoError(t, err)
 	}
 	for range queues {
-		_, err := s.AddQueue("out", src, DefaultQueue(1024))
+		qc := DefaultQueue(1024)
+		qc.Selective = selective
+		q, err := s.AddQueue("out", src, qc)
 		require.NoError(t, err)
+		for _, id := range ids {
+			if selective {
+				require.NoError(t, s.SetFeeds(id, q, true))
+			}
+		}
 	}
 	return s
 }
@@ -48,15 +59,18 @@ func BenchmarkRound(b *testing.B) {
 		name                         string
 		sources, transmitters, queue int
 		src                          still
+		selective                    bool
 	}{
-		{"8 empty", 8, 0, 0, still{}},
-		{"8 empty, 2 egresses", 8, 2, 2, still{}},
-		{"8 busy", 8, 0, 0, still{taken: 32, more: true}},
-		{"8 busy, 2 egresses", 8, 2, 2, still{taken: 32, more: true}},
-		{"8 busy, 8 egresses", 8, 8, 8, still{taken: 32, more: true}},
+		{"8 empty", 8, 0, 0, still{}, false},
+		{"8 empty, 2 egresses", 8, 2, 2, still{}, false},
+		{"8 busy", 8, 0, 0, still{taken: 32, more: true}, false},
+		{"8 busy, 2 egresses", 8, 2, 2, still{taken: 32, more: true}, false},
+		{"8 busy, 8 egresses", 8, 8, 8, still{taken: 32, more: true}, false},
+		{"8 busy, 2 egresses, selective", 8, 2, 2, still{taken: 32, more: true}, true},
+		{"8 busy, 8 egresses, selective", 8, 8, 8, still{taken: 32, more: true}, true},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			s := stillScheduler(b, bench.sources, bench.transmitters, bench.queue, &bench.src)
+			s := stillScheduler(b, bench.sources, bench.transmitters, bench.queue, &bench.src, bench.selective)
 			b.ReportAllocs()
 			now := int64(0)
 			for b.Loop() {
@@ -110,6 +124,18 @@ func TestNoAllocations(t *testing.T) {
 	r.queue(slow, q)
 	r.queue(fast, DefaultQueue(256))
 
+	d := &door{ring: ring{name: "d"}, shut: map[QueueID]bool{}, t: t}
+	idD, err := r.AddReceiver("d", d, ReceiverConfig{Quota: 8})
+	require.NoError(t, err)
+	q.Feeders, q.Selective = []ReceiverID{idD}, true
+	one, two := &box{name: "one"}, &box{name: "two"}
+	queueOne, queueTwo := r.queue(one, q), r.queue(two, q)
+	feedsBoth := true
+	d.inReceive = func() {
+		_ = r.SetFeeds(idD, queueOne, true)
+		_ = r.SetFeeds(idD, queueTwo, feedsBoth)
+	}
+
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := 0
 	allocs := testing.AllocsPerRun(20000, func() {
@@ -118,6 +144,9 @@ func TestNoAllocations(t *testing.T) {
 			a.waiting, b.waiting = 100, 20
 		}
 		b.refuses = n%7 == 0
+		d.waiting = n / 200 % 2 * 100
+		one.n, two.n = n/40%2*24, n/80%2*24
+		feedsBoth = n/500%2 == 0
 		h.away = rng.IntN(8) == 0
 		slow.pending = n%5 == 0
 		h.ownErr, h.freeErr = nil, nil
@@ -151,6 +180,8 @@ func TestNoAllocations(t *testing.T) {
 		}
 		require.Positive(t, sa.Moves[m], "move %v not reached", m)
 	}
+	require.Greater(t, d.told, 100)
+	require.Greater(t, r.status(idD).Counters.GateClosed[Feedback.Index()], uint64(100))
 	require.Positive(t, r.Counters().ShareExhausted)
 	require.Positive(t, r.Queues(nil)[0].Counters.OpenedLow)
 }

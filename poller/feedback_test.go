@@ -183,3 +183,23 @@ func (s *splitter) Receive(max int) (int, bool) {
 }
 func (s *splitter) SetGate(Reason) {}
 func (s *splitter) Grant(int)      {}
+
+func TestStuckQueueLetsInNoMoreThanItsNewSpareRoom(t *testing.T) {
+	r := newRig(t, nil)
+	sink := &box{name: "screen"}
+	src := &ring{name: "in", waiting: 1000, sink: sink}
+	r.receive(src, ReceiverConfig{})
+	id := r.queue(sink, paperQueue)
+	r.step(us)
+	for _, want := range []int{1, 2, 4} {
+		r.wake(time.Millisecond)
+		before := src.waiting
+		r.step(us)
+		require.Equal(t, want, before-src.waiting)
+	}
+	require.NoError(t, r.SetQueue(id, QueueConfig{Capacity: 26, High: 24, Low: 8, Timeout: time.Millisecond}))
+	r.wake(time.Millisecond)
+	before := src.waiting
+	r.step(us)
+	require.Equal(t, 2, before-src.waiting)
+}

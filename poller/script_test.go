@@ -14,6 +14,7 @@ func TestScripts(t *testing.T) {
 	var moves [NumMoves]uint64
 	var gates [NumReasons]uint64
 	var queues QueueCounters
+	var held heldBy
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		script := make([]byte, 3+2*rng.IntN(60))
@@ -40,6 +41,7 @@ func TestScripts(t *testing.T) {
 			queues.TimedOutSlow += q.c.TimedOutSlow
 			queues.TimedOutStuck += q.c.TimedOutStuck
 		}
+		held.add(w.held)
 	}
 	for i, n := range turns {
 		require.Positive(t, n, "no turn ended by %v", TurnEnd(i))
@@ -53,6 +55,7 @@ func TestScripts(t *testing.T) {
 	require.Positive(t, queues.OpenedLow)
 	require.Positive(t, queues.TimedOutSlow)
 	require.Positive(t, queues.TimedOutStuck)
+	held.requireAll(t)
 }
 
 func FuzzScripts(f *testing.F) {

@@ -404,3 +404,14 @@ func TestAllowanceIsSpentByWhoFeedsNow(t *testing.T) {
 		require.Zero(t, d.src.gate)
 	}
 }
+
+func TestAllowanceIsNotSpentByOthers(t *testing.T) {
+	d := newDoors(t, "b")
+	d.fill("a", 24)
+	d.step(us)
+	d.wake(time.Millisecond)
+	d.src.waiting = 3
+	d.step(us)
+	require.Zero(t, d.src.waiting)
+	require.False(t, d.Queues(nil)[0].Closed, "none of them were for it")
+}

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"slices"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 )
@@ -18,6 +19,26 @@ type feeding struct {
 	heldSince int64            // when its gate closed for selective queues alone; -1 if it is not
 	turns     int
 	changes   int // calls of SetGate
+}
+
+// heldBy counts what was seen to hold a port: some of the selective queues that
+// it feeds (not its gate), the only one, all of several, one that is not
+// selective, or that one beside all the others; and shut queues removed.
+type heldBy struct{ some, one, several, alone, both, removed int }
+
+func (h *heldBy) add(o heldBy) {
+	h.some += o.some
+	h.one += o.one
+	h.several += o.several
+	h.alone += o.alone
+	h.both += o.both
+	h.removed += o.removed
+}
+
+func (h *heldBy) requireAll(t *testing.T) {
+	for _, n := range []int{h.some, h.one, h.several, h.alone, h.both, h.removed} {
+		require.Positive(t, n, "%+v", *h)
+	}
 }
 
 func (p *port) init(shutter bool) {
@@ -127,6 +148,19 @@ func (p *port) checkFeeds() bool {
 		p.w.must(p.shut[e.id] == shut, "queue %d is fed and closed: %v, told %v", e.id, shut, p.shut[e.id])
 	}
 	all := numFed > 0 && numShut == numFed
+	held := &p.w.held
+	switch {
+	case alone && all:
+		held.both++
+	case alone:
+		held.alone++
+	case all && numFed > 1:
+		held.several++
+	case all:
+		held.one++
+	case numShut > 0:
+		held.some++
+	}
 	switch {
 	case !all || alone:
 		p.heldSince = -1
@@ -155,6 +189,9 @@ func (w *world) removeExit(i int) {
 	changes := map[*port]int{}
 	for _, p := range w.ports {
 		changes[p] = p.changes
+		if p.shut[e.id] {
+			w.held.removed++
+		}
 	}
 	require.NoError(w.t, w.s.RemoveQueue(e.id))
 	require.NoError(w.t, w.s.RemoveTransmitter(e.out))

@@ -18,6 +18,7 @@ type world struct {
 
 	ports   []*port
 	egress  []*exit
+	held    heldBy
 	left    uint64 // sent by exits that are gone
 	idle    bool   // the script says that the CPU has nothing else to run
 	settles uint64
