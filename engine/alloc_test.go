@@ -124,3 +124,48 @@ func TestGatesDoNotAllocate(t *testing.T) {
 		}))
 	}
 }
+
+// And while receive work is owned, with a budget that follows the turns, and owning, releasing and learning again and again.
+func TestOwnedTurnsDoNotAllocate(t *testing.T) {
+	r := silentRig(t, rigOptions{})
+	o, sock := r.pupil(portIn)
+	in, _ := numbered(0, 64)
+	r.teach(portIn, in[0])
+	r.rest()
+	sock.quiet = true
+	p := r.ports[portIn]
+	sock.driven = func(packets int) {
+		for _, f := range in[:min(packets, len(in))] {
+			if p.door.Admit() {
+				r.one[0] = f
+				p.wire.Inject(r.one[:]...)
+			}
+		}
+	}
+	// In mode hybrid the scheduler itself owns what stays full: the script sees to that, and to empty turns.
+	p.door.CPU = r.worker.cpu
+	for i := range 1000 {
+		r.arrive(portIn, in...)
+		r.round()
+		require.Less(t, i, 999, "it is never owned: %v", r.worker.sched.Receivers(nil)[portIn].Counters.Moves)
+		if o.owned {
+			break
+		}
+	}
+	before, polls := p.source.live[sourceReceived], o.count.driven.Load()
+	require.Zero(t, testing.AllocsPerRun(200, r.round))
+	require.True(t, o.owned)
+	require.Greater(t, p.source.live[sourceReceived]-before, uint64(1000))
+	require.GreaterOrEqual(t, o.count.driven.Load()-polls, uint64(201))
+
+	limit := 0
+	require.Zero(t, testing.AllocsPerRun(200, func() {
+		limit = limit%300 + 7
+		o.drive(limit)
+		p.source.Receive(64)
+		if o.Own() != nil || o.Release() != nil || !o.Competes() && o.Losing() {
+			t.Error("refused")
+		}
+	}))
+	require.NotZero(t, sock.budgets)
+}

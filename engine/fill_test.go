@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/poller"
 )
 
 func TestFillDepth(t *testing.T) {
@@ -70,4 +72,67 @@ func TestFillDepth(t *testing.T) {
 		quiet(&f, 10*spareTurns, 1, 0)
 		require.Equal(t, 512, f.now)
 	})
+}
+
+// Through a worker: the Fill depth, and with it what the door lets in, grows where the worker starves and shrinks when the load is gone.
+func TestFillDepthFollowsTheLoad(t *testing.T) {
+	r := newRig(t, rigOptions{config: func(c *Config) {
+		c.Poller.Quota = poller.Unlimited // with one, no more is lent than is taken in a turn
+		c.Rings = Rings{RX: 512, TX: 512, Fill: 512, Completion: 512, FillDepth: 512, FillMin: 128, Backlog: 512}
+	}})
+	r.rest()
+	p := r.ports[portIn]
+	in, _ := numbered(0, 512)
+	require.Equal(t, 128, p.source.fill.now)
+	require.Equal(t, 128-inTransit, r.arrive(portIn, in...), "as many as may be in transit are kept back")
+	for range 100 {
+		r.step()
+		r.arrive(portIn, in...)
+		r.ports[portOut].wire.Transmitted()
+	}
+	require.Equal(t, 512, p.source.fill.now)
+	require.Equal(t, 512, int(p.source.read(sourceFillDepth)))
+	require.Equal(t, 512-inTransit, r.worker.sched.Receivers(nil)[portIn].Window)
+	r.rest()
+	require.Equal(t, 512, p.sock.FillLen())
+	require.Equal(t, 512-inTransit, r.arrive(portIn, in...))
+	r.rest()
+	for range 20 * spareTurns {
+		r.ports[portOut].wire.Transmitted()
+		r.arrive(portIn, in[0])
+		r.step()
+	}
+	require.Less(t, p.source.fill.now, 200)
+	require.GreaterOrEqual(t, p.source.fill.now, 128)
+	r.rest()
+	require.Equal(t, p.source.fill.now, p.sock.FillLen())
+	require.Equal(t, p.source.fill.now-inTransit, r.arrive(portIn, in...))
+	r.rest()
+	r.close()
+}
+
+// Without early discard Fill stays at its full depth, whatever comes: the control experiment gives the kernel all it asks for.
+func TestDiscardOffKeepsFillFull(t *testing.T) {
+	r := newRig(t, rigOptions{config: func(c *Config) {
+		c.EarlyDiscard = DiscardOff
+		c.Rings = Rings{RX: 512, TX: 512, Fill: 512, Completion: 512, FillDepth: 512, FillMin: 128, Backlog: 512}
+	}})
+	r.rest()
+	p := r.ports[portIn]
+	in, _ := numbered(0, 600)
+	require.Equal(t, 512, r.arrive(portIn, in...), "as many as there are frames, and not one was refused by the door")
+	require.Zero(t, p.doorCounters().DroppedNoCredit)
+	r.rest()
+	for range 4 * spareTurns {
+		r.ports[portOut].wire.Transmitted()
+		r.arrive(portIn, in[0])
+		r.step()
+	}
+	require.Equal(t, 512, p.source.fill.now)
+	require.Equal(t, 512, p.sock.FillLen())
+	p.source.SetGate(poller.Feedback)
+	require.Equal(t, 1, r.arrive(portIn, in[0]), "no gate holds")
+	p.source.SetGate(0)
+	r.rest()
+	r.close()
 }

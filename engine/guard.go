@@ -50,6 +50,7 @@ type guard struct {
 type guarded struct {
 	*source
 	port   *port
+	masker masker       // the guard's own; nil when there is nothing to mask with
 	device *napi.Device // what the NAPI is set by where the kernel cannot set single ones
 	// Frames at the last tick: all of them, and those on the worker's CPU.
 	seen, here uint64
@@ -119,7 +120,7 @@ func (g *guard) equip(s *guarded) (err error) {
 		if w.client == nil {
 			w.client, err = napi.Dial()
 		}
-		s.owner.masker = w.client
+		s.owner.masker, s.masker = w.client, g.client
 		return err
 	}
 	s.device, err = napi.OpenDevice(s.port.config.Name)
@@ -131,20 +132,9 @@ func (g *guard) equip(s *guarded) (err error) {
 		g.engine.warn("port %s: receive work cannot be owned: with several queues it takes Linux 6.13", s.port.config.Name)
 	}
 	if err == nil {
-		s.owner.masker = deviceMasker{s.device}
+		s.owner.masker, s.masker = deviceMasker{s.device}, deviceMasker{s.device}
 	}
 	return err
-}
-
-// masker is what the guard masks with; the worker has its own.
-func (g *guard) masker(s *guarded) masker {
-	if g.client != nil {
-		return g.client
-	}
-	if s.device == nil {
-		return nil
-	}
-	return deviceMasker{s.device}
 }
 
 // deviceMasker masks a device of one queue as if it were a NAPI.
@@ -221,13 +211,17 @@ func (g *guard) adopt(s *guarded, n napi.NAPI, on func(func()) error) error {
 		return err
 	}
 	o := s.owner
-	var sock *napi.Socket
+	var sock lessonSocket // nil, not a nil *napi.Socket
 	var refused error
 	if o.asked == OwnershipAuto || o.asked == OwnershipSocket {
-		sock, refused = napi.OpenSocket(s.port.config.Name)
-		if refused != nil && o.asked == OwnershipSocket {
-			return refused
+		opened, err := napi.OpenSocket(s.port.config.Name)
+		switch {
+		case err == nil:
+			sock = opened
+		case o.asked == OwnershipSocket:
+			return err
 		}
+		refused = err
 	}
 	var err error
 	failed := on(func() {
@@ -350,7 +344,7 @@ func (g *guard) rescue(s *guarded) {
 		}
 	}
 	if !o.owned {
-		if err := o.mask(g.masker(s)); err != nil {
+		if err := o.mask(s.masker); err != nil {
 			return
 		}
 		o.rescued = true

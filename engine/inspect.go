@@ -116,7 +116,7 @@ func (g *guard) checkMasking(s *guarded, n napi.NAPI, before uint64) error {
 		o.count.retaken.Add(1)
 		g.engine.notice("port %s queue %d: somebody set NAPI %d to defer-hard-irqs %d, gro-flush-timeout %v while weir owns it: taken back",
 			s.port.config.Name, s.sock.Queue(), n.ID, n.DeferHardIRQs, n.GROFlush)
-		return o.mask(g.masker(s))
+		return o.mask(s.masker)
 	case o.owned && (n.Threaded != o.before.Threaded || n.IRQSuspend != o.before.IRQSuspend):
 		o.before.Threaded, o.before.IRQSuspend = n.Threaded, n.IRQSuspend // the administrator's, as below
 		return g.note(s, o.before)
@@ -124,7 +124,7 @@ func (g *guard) checkMasking(s *guarded, n napi.NAPI, before uint64) error {
 		return nil
 	case o.rescued && g.workers[s.worker.id].still == 0:
 		// The worker runs again and has found no backlog to own for.
-		return errors.Join(o.giveBack(g.masker(s)), o.handle.Drive())
+		return errors.Join(o.giveBack(s.masker), o.handle.Drive())
 	case !ours && n.Settings != o.before && o.means != OwnershipKthread:
 		o.before = n.Settings // the administrator's, to be put back from now on
 		return g.note(s, o.before)

@@ -37,6 +37,15 @@ type handle interface {
 	Close() error
 }
 
+// lessonSocket is a handle that learns its NAPI from a lesson; a napi.Socket.
+type lessonSocket interface {
+	handle
+	Port() uint16
+	FD() int
+	ReadLesson(buf []byte) (n int, ok bool, err error)
+	SetBudget(packets int) (granted int, err error)
+}
+
 // masker sets how long a NAPI stays masked; a napi.Client.
 type masker interface {
 	SetMasking(id int, deferHardIRQs uint32, groFlush time.Duration) error
@@ -60,7 +69,7 @@ type owner struct {
 
 	mu      sync.Mutex
 	means   Ownership    // in force or tried next: socket, io_uring; kthread or off when the worker cannot drive
-	sock    *napi.Socket // the handle of means socket
+	sock    lessonSocket // the handle of means socket
 	handle  handle       // sock or a *napi.Uring; nil when there is none
 	napi    napi.NAPI    // as the guard saw it last; ID 0 is unknown
 	before  napi.Settings
@@ -367,7 +376,7 @@ func (o *owner) fail(err error) error {
 
 // replace takes another handle socket, nil for none, and what the guard now knows of the NAPI; on the worker's thread. What was owned is
 // not any more.
-func (o *owner) replace(sock *napi.Socket, n napi.NAPI) error {
+func (o *owner) replace(sock lessonSocket, n napi.NAPI) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	err := o.closeHandle()
@@ -400,7 +409,7 @@ func (o *owner) closeHandle() error {
 
 // closeRing closes a handle that is not the socket.
 func (o *owner) closeRing() error {
-	if o.handle == nil || o.handle == handle(o.sock) {
+	if o.handle == nil || o.handle == o.sock {
 		return nil
 	}
 	return o.handle.Close()
@@ -410,13 +419,15 @@ func (o *owner) closeRing() error {
 func (o *owner) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	var err error
 	if (o.owned || o.rescued) && o.handle != nil {
-		err := errors.Join(o.giveBack(o.masker), o.handle.Drive())
-		if !errors.Is(err, napi.ErrGone) { // what is gone has taken our settings with it
-			o.kept = err
+		err = errors.Join(o.giveBack(o.masker), o.handle.Drive())
+		if errors.Is(err, napi.ErrGone) {
+			err = nil // it has taken our settings with it
 		}
+		o.kept = err
 	}
 	o.napi = napi.NAPI{}
 	o.forget()
-	return errors.Join(o.kept, o.closeHandle())
+	return errors.Join(err, o.closeHandle())
 }

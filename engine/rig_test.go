@@ -38,6 +38,7 @@ type rigPort struct {
 	source  *source
 	egress  *egress
 	corrupt uint64 // descriptors injected beside the door
+	pupil   *scriptedSocket
 }
 
 // scriptedTable is a table that does not change by itself and remembers what it was asked for.
@@ -153,6 +154,10 @@ func (r *rig) arrive(port int, frames ...[]byte) int {
 	p := r.ports[port]
 	n := 0
 	for _, f := range frames {
+		if payload, port := p.door.Lesson(f); port != 0 {
+			p.pupil.deliver(port, payload)
+			continue
+		}
 		if p.door.Admit() {
 			n += p.wire.Inject(f)
 		}
@@ -265,13 +270,18 @@ func (r *rig) audit() error {
 			return err
 		}
 		unpublished := p.sock.Counters().RXInvalid - s[DropBadDescriptor]
-		arrived := s[sourceReceived] + unpublished + uint64(p.sock.Pending()) + lost.RXDropped + lost.RXRingFull
+		arrived := s[sourceReceived] - s[sourceLessons] + unpublished + uint64(p.sock.Pending()) + lost.RXDropped + lost.RXRingFull
 		door := p.doorCounters()
 		if err := balance("let in", door.Redirected+p.corrupt, arrived); err != nil {
 			return err
 		}
 		if err := balance("seen", door.Seen, door.Sum()); err != nil {
 			return err
+		}
+		if p.pupil != nil {
+			if err := balance("lessons", door.Lessons, s[sourceLessons]+uint64(len(p.pupil.waiting))+p.pupil.lost); err != nil {
+				return err
+			}
 		}
 		if err := balance("sent", e[egressSent], e[egressCompleted]+uint64(p.sock.TXLen())); err != nil {
 			return err
