@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"weir/engine"
 )
 
 // DUT is a device under test: something that forwards from in0 to out0 in the router's namespace of a rig.
@@ -41,6 +43,8 @@ type running struct {
 	stop func() error
 	// livelocks is how often the device's own watchdog has found it in livelock; nil where there is none.
 	livelocks func(context.Context) (uint64, error)
+	// stats are weir's counters; nil for other devices.
+	stats func(context.Context) (engine.Stats, error)
 }
 
 // DUTWeir is `weir run` with further arguments.
@@ -50,7 +54,7 @@ func DUTWeir(name string, args ...string) DUT {
 		if err != nil {
 			return running{}, err
 		}
-		return running{pid: w.Pid(), stop: w.Stop, livelocks: w.livelocks}, nil
+		return running{pid: w.Pid(), stop: w.Stop, livelocks: w.livelocks, stats: w.Stats}, nil
 	}}
 }
 

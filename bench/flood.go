@@ -18,6 +18,8 @@ type device struct {
 	placed  *imposed
 	running running
 	sink    *xdpprog.Sink
+	// beside is a process that shall compete with it, 0 for none.
+	beside int
 }
 
 // install puts a device to work. The caller removes it.

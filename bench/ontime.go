@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,19 +9,16 @@ import (
 	"weir/internal/napi"
 )
 
-// labPriority lets a thread of the lab that sleeps nearly always run at once when it is due, although the generator never gives its CPU up.
-const labPriority = 1
+// labNice lets a thread of the lab that sleeps nearly always run at once when it is due, although the generator never gives its CPU up.
+//
+// It is no real-time thread: when one comes back from a system call while Go's monitor, on the same CPU, looks at it, it spins until the
+// monitor goes on, which that never does beside a real-time thread that spins. The kernel ends it after 0.95 s (seen with Go 1.26).
+const labNice = -20
 
-// onTime runs f on a thread of its own on the generator's CPU, before all ordinary threads there. f must sleep most of the time. Where a
-// cpu cgroup allows no real-time threads, it is the nicest one.
+// onTime runs f on a thread of its own on the generator's CPU, before the ordinary threads there. f must sleep most of the time.
 func onTime(f func() error) error {
 	return OnCPU(generatorCPU, func() error {
-		self := unix.Gettid()
-		err := napi.SetThreadRank(self, napi.Rank{Policy: unix.SCHED_FIFO, Priority: labPriority})
-		if errors.Is(err, unix.EPERM) {
-			err = napi.SetThreadRank(self, napi.Rank{Policy: unix.SCHED_NORMAL, Nice: -20})
-		}
-		if err != nil {
+		if err := napi.SetThreadRank(unix.Gettid(), napi.Rank{Policy: unix.SCHED_NORMAL, Nice: labNice}); err != nil {
 			return fmt.Errorf("raise a thread of the lab above the generator: %w", err)
 		}
 		return f()

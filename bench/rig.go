@@ -36,6 +36,8 @@ type Rig struct {
 	Gen, Router, Sink *nettest.NS
 	// Queues is how many receive and transmit queues each end of each cable has.
 	Queues int
+
+	traffic traffic
 }
 
 // NewRig builds a rig with queues receive and transmit queues on each end of each cable. It first removes what killed processes left
@@ -137,10 +139,12 @@ func (r *Rig) newGenerator(rate uint64) (*xdpprog.Generator, error) {
 		if err != nil {
 			return fmt.Errorf("generator on g0: %w", err)
 		}
-		g, err = xdpprog.NewGenerator(xdpprog.GeneratorConfig{
+		cfg := xdpprog.GeneratorConfig{
 			Ifindex: link.Index, SrcMAC: [6]byte(macG0), DstMAC: [6]byte(macIn0),
 			Src: GenAddr, Dst: SinkAddr, SrcPort: 1024, DstPort: 9, Size: 60, RatePPS: rate, NumFlows: 64,
-		})
+		}
+		r.traffic.apply(&cfg)
+		g, err = xdpprog.NewGenerator(cfg)
 		return err
 	})
 	return g, err

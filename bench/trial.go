@@ -110,7 +110,7 @@ func (s setup) measure(ctx context.Context, d *device, p Point, beside func() (f
 	if err != nil {
 		return t, fmt.Errorf("%s in placement %s at %s: %w", d.dut.Name, d.placed.placement, p, err)
 	}
-	t.fill(o, participants{device: d.running.pid, lab: os.Getpid()})
+	t.fill(o, participants{device: d.running.pid, lab: os.Getpid(), beside: d.beside})
 	t.judge(s.maxOthers)
 	return t, nil
 }

@@ -144,11 +144,12 @@ type CPUShare struct {
 type participants struct {
 	device int // process id, 0 for the kernel
 	lab    int
+	beside int // process that runs beside the device on purpose, 0 for none
 }
 
 // partOf tells whether a thread belongs to the experiment: the device under test, the generator, and the kernel threads that poll.
 func (p participants) partOf(t threadUse) bool {
-	return t.pid == p.device && p.device != 0 || t.pid == p.lab || strings.HasPrefix(t.name, "napi/") || strings.HasPrefix(t.name, "ksoftirqd/")
+	return t.pid == p.device && p.device != 0 || t.pid == p.lab || t.pid == p.beside && p.beside != 0 || strings.HasPrefix(t.name, "napi/") || strings.HasPrefix(t.name, "ksoftirqd/")
 }
 
 // shares compares two readings for one CPU.
