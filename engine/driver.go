@@ -28,7 +28,9 @@ type driver struct {
 	// failed receives at most one error: the reason why the worker ended by itself.
 	failed chan error
 	cpu    int64 // the thread's CPU time when last asked
-	idleNS atomic.Int64
+	// charged is the CPU time charged since then, nextCharge when it is asked again.
+	charged, nextCharge int64
+	idleNS              atomic.Int64
 	// sharedNS is the time asleep because the CPU share was used up; free, set by the guard, says that the share is not enforced now.
 	sharedNS atomic.Int64
 	free     atomic.Bool
@@ -110,18 +112,12 @@ func (w *worker) run(pinned chan<- error) {
 		return
 	}
 	pinned <- nil
-	// The thread's CPU time costs a system call; without a limit nobody acts on it, and the time between the two readings will do.
-	limited := w.sched.Config().Share.Limit < 100
 	d.used() // what the thread did before it was the worker's
 	for {
 		begin := d.now()
 		w.sched.Round(begin)
 		end := d.now()
-		used := end - begin
-		if limited {
-			used = d.used() + w.threads.used(end)
-		}
-		next := w.sched.Settle(end, used)
+		next := w.sched.Settle(end, w.charge(begin, end))
 		w.publish()
 		d.beat.Add(1)
 		if err := w.broken(); err != nil {
@@ -266,6 +262,24 @@ func (d *driver) post(f func(), giveUp <-chan time.Time) <-chan struct{} {
 	one := [8]byte{1}
 	_, _ = unix.Write(d.wake, one[:]) // fails only when the count would overflow, and then the wake-up is already due
 	return ran
+}
+
+// chargeEvery is how often CPU times are read: a tenth of the usual period. A reading is a system call.
+const chargeEvery = int64(time.Millisecond)
+
+// charge is what a round is charged: the time it took, and once in chargeEvery the CPU time that this thread and the kernel threads that
+// serve it have really used, in place of what was charged since. That may be less than nothing, if others had the CPU meanwhile.
+func (w *worker) charge(begin, end int64) int64 {
+	d := &w.driver
+	took := end - begin
+	d.charged += took
+	if end < d.nextCharge {
+		return took
+	}
+	real := d.used() + w.threads.used()
+	took += real - d.charged
+	d.charged, d.nextCharge = 0, end+chargeEvery
+	return took
 }
 
 // used is the CPU time of this thread since the last call, in nanoseconds.

@@ -13,10 +13,7 @@ import (
 
 // kernelThreads are the NAPI threads that receive for a worker by means kthread: what they use counts as the worker's, and when the
 // share is used up they run only when nobody else does. It belongs to the worker's thread.
-type kernelThreads struct {
-	list []chargedThread
-	next int64 // when their CPU time is read again
-}
+type kernelThreads struct{ list []chargedThread }
 
 // chargedThread is one of them.
 type chargedThread struct {
@@ -25,9 +22,6 @@ type chargedThread struct {
 	stat  *os.File  // schedstat
 	total int64     // its CPU time when last read
 }
-
-// chargeEvery is how often their CPU time is read: a tenth of the usual period, a few microseconds each.
-const chargeEvery = int64(1e6)
 
 // resting is the rank of a kernel thread whose worker has used up its share.
 var resting = napi.Rank{Policy: unix.SCHED_IDLE}
@@ -56,12 +50,8 @@ func (k *kernelThreads) remove(pid int) {
 	}
 }
 
-// used returns the CPU time of all since it was last read; 0 in between.
-func (k *kernelThreads) used(now int64) (ns int64) {
-	if len(k.list) == 0 || now < k.next {
-		return 0
-	}
-	k.next = now + chargeEvery
+// used returns the CPU time of all since it was last read.
+func (k *kernelThreads) used() (ns int64) {
 	for i := range k.list {
 		ns += k.list[i].read()
 	}
