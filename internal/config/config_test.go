@@ -20,7 +20,7 @@ ports:
     quota: 32
 workers: auto
 poller:
-  quota: 64
+  quota: 256
   feedback: {high: 75%, low: 25%, timeout: 1ms}
   cpu_share: {limit: 90%, period: 10ms}
   early_discard: xdp
@@ -335,7 +335,7 @@ func TestEffective(t *testing.T) {
 	require.Equal(t, `ports:
   - name: eth1
     mode: auto
-    quota: 64
+    quota: 256
     feedback:
       high: 75%
       low: 25%
@@ -352,7 +352,7 @@ workers: auto
 poller:
   mode: hybrid
   ownership: auto
-  quota: 64
+  quota: 256
   nice: 0
   feedback:
     high: 75%

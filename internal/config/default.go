@@ -8,7 +8,7 @@ func Default() *Config {
 		Poller: Poller{
 			Mode:         ModeHybrid,
 			Ownership:    OwnershipAuto,
-			Quota:        64,
+			Quota:        256,
 			Feedback:     Feedback{High: 75, Low: 25, Timeout: time.Millisecond},
 			CPUShare:     CPUShare{Limit: 90, Period: 10 * time.Millisecond},
 			EarlyDiscard: DiscardXDP,

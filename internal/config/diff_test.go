@@ -95,11 +95,11 @@ func TestDiffInheritedQuota(t *testing.T) {
 	b := a.Clone()
 	require.NoError(t, b.Set("poller.quota=32"))
 	require.Equal(t, []Change{
-		{Key: "ports.p.quota", Old: "64", New: "32", Live: true},
-		{Key: "poller.quota", Old: "64", New: "32", Live: true},
+		{Key: "ports.p.quota", Old: "256", New: "32", Live: true},
+		{Key: "poller.quota", Old: "256", New: "32", Live: true},
 	}, Diff(a, b))
 	require.NoError(t, b.Set("ports.p.quota=64"))
-	require.Equal(t, []Change{{Key: "poller.quota", Old: "64", New: "32", Live: true}}, Diff(a, b))
+	require.Equal(t, []Change{{Key: "poller.quota", Old: "256", New: "32", Live: true}}, Diff(a, b))
 }
 
 func TestDiffInheritedFeedback(t *testing.T) {
