@@ -144,7 +144,7 @@ func TestEngineConfig(t *testing.T) {
 	require.True(t, translate("poller.cpu_share.strict=true").Poller.Share.Strict)
 	require.False(t, translate("poller.cpu_share.strict=false").Poller.Share.Strict)
 	require.Equal(t, 7, translate("rings.fill_min=7").Rings.FillMin)
-	require.Equal(t, 128, engineConfig(config.Default()).Rings.FillMin)
+	require.Equal(t, 512, engineConfig(config.Default()).Rings.FillMin)
 	require.Equal(t, 9, translate("rings.fill_depth=9").Rings.FillMin)
 	require.Equal(t, -3, translate("poller.nice=-3").WorkerNice)
 	require.Equal(t, poller.Share{Limit: 90, Period: 10 * time.Millisecond}, engineConfig(config.Default()).Poller.Share)

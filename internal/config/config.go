@@ -175,9 +175,9 @@ func (c *Config) PortBacklog(p Port) int {
 }
 
 // maxFillMin bounds the default of Rings.FillMin.
-const maxFillMin = 128
+const maxFillMin = 512
 
-// FillMin is the rings' in force: what is set, or the smaller of 128 and FillDepth.
+// FillMin is the rings' in force: what is set, or the smaller of 512 and FillDepth.
 func (c *Config) FillMin() int {
 	if c.Rings.FillMin == 0 {
 		return min(maxFillMin, c.Rings.FillDepth)

@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 	want.Ports = []Port{{Name: "eth1", Mode: ModeAuto}, {Name: "eth2", Mode: ModeCopy, Quota: 32}}
 	require.Equal(t, want.Ports, c.Ports)
 	require.Empty(t, Diff(want, c))
-	require.Equal(t, Quota(64), c.PortQuota(c.Ports[0]))
+	require.Equal(t, Quota(256), c.PortQuota(c.Ports[0]))
 	require.Equal(t, Quota(32), c.PortQuota(c.Ports[1]))
 }
 
@@ -372,7 +372,7 @@ rings:
   fill: 2048
   completion: 2048
   fill_depth: 1024
-  fill_min: 128
+  fill_min: 512
   backlog: 1024
 accept_bypass: false
 metrics:

@@ -98,7 +98,7 @@ func TestDiffInheritedQuota(t *testing.T) {
 		{Key: "ports.p.quota", Old: "256", New: "32", Live: true},
 		{Key: "poller.quota", Old: "256", New: "32", Live: true},
 	}, Diff(a, b))
-	require.NoError(t, b.Set("ports.p.quota=64"))
+	require.NoError(t, b.Set("ports.p.quota=256"))
 	require.Equal(t, []Change{{Key: "poller.quota", Old: "256", New: "32", Live: true}}, Diff(a, b))
 }
 

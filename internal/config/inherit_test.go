@@ -63,7 +63,7 @@ func TestFillMinDefault(t *testing.T) {
 	require.Contains(t, string(c.Effective()), "  fill_depth: 100\n  fill_min: 100\n")
 	reread(t, c)
 	require.NoError(t, c.Set("rings.fill_depth=129"))
-	require.Equal(t, 128, c.FillMin())
+	require.Equal(t, 512, c.FillMin())
 	require.NoError(t, c.Set("rings.fill_min=129"))
 	require.Equal(t, 129, c.FillMin())
 	require.NoError(t, c.Validate())
