@@ -118,7 +118,7 @@ func attachSinkTo(ns *nettest.NS, name string) (sink *xdpprog.Sink, err error) {
 // set puts the egress into a state. One that was stuck takes frames again when its pause has ended, stuckFor after it began at most.
 func (e *slowEgress) set(state Egress) error {
 	if e.state == EgressDown && state != EgressDown {
-		if err := errors.Join(e.rig.Sink.Up(slowPeer), e.rig.Sink.Ready(slowPeer)); err != nil {
+		if err := errors.Join(e.rig.Sink.Up(slowPeer), e.rig.Sink.Ready(slowPeer), e.rig.Router.Ready(slowPort)); err != nil {
 			return err
 		}
 		e.state = ""
@@ -150,13 +150,20 @@ func (e *slowEgress) defers(pause time.Duration) error {
 		e.rig.Sink.SetLinkAttr(slowPeer, "gro_flush_timeout", strconv.FormatInt(pause.Nanoseconds(), 10)))
 }
 
-// free puts the egress into its normal state and waits until it is.
+// free puts the egress into its normal state and waits until its last pause has ended: taken down with a full ring, its peer would stop for
+// good (seen with Linux 6.18).
 func (e *slowEgress) free(ctx context.Context) error {
 	was := e.state
-	if err := e.set(EgressFree); err != nil || was != EgressStuck {
+	if err := e.set(EgressFree); err != nil {
 		return err
 	}
-	return pause(ctx, stuckFor)
+	switch was {
+	case EgressStuck:
+		return pause(ctx, stuckFor+drainStep)
+	case EgressSlow:
+		return pause(ctx, e.pause+drainStep)
+	}
+	return nil
 }
 
 // thread gives s1's NAPI a kernel thread on the generator's CPU, so that what is measured has nothing to do with it.

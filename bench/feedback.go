@@ -426,6 +426,11 @@ func (r FeedbackResult) WriteTable(w io.Writer) {
 			"placement", "second", "rate", "variant", "offered", "healthy Mpps", "second", "keeps", "both", "trials", "largest drops per second")
 	}
 	for _, row := range rows {
+		if row.Trials == 0 {
+			fmt.Fprintf(w, "%-11s %-6s %-6s %-9s void: the rate was not reached, or others used the CPUs, in every trial\n",
+				row.Placement, row.Egress, row.Rate, row.Variant)
+			continue
+		}
 		fmt.Fprintf(w, "%-11s %-6s %-6s %-9s %8.3f %22s %8.3f %6s %6s %7d  %s\n", row.Placement, row.Egress, row.Rate, row.Variant,
 			row.Offered.Median/1e6, mpps(row.Healthy), row.Second.Median/1e6, orDash(row.Keeps), orDash(row.Both), row.Trials, row.Drops)
 	}

@@ -18,6 +18,8 @@ type benchCommand struct {
 	Step     stepCommand     `cmd:"" help:"How soon a device that is overloaded no longer loses anything when the load falls to what it bears."`
 	Queues   queuesCommand   `cmd:"" help:"What lightly loaded receive queues lose while another one is flooded."`
 	Feedback feedbackCommand `cmd:"" help:"What a healthy egress keeps beside one that is slow, stuck or down."`
+	Share    shareCommand    `cmd:"" help:"What a process on weir's CPU gets of it, at limits of weir's CPU share."`
+	Hog      hogCommand      `cmd:"" hidden:"" help:"Spin on a CPU, and say how much work is done."`
 	Paper    paperCommand    `cmd:"" help:"Drive the scheduler through a model of the 1996 testbed in virtual time, and hold it against the paper's figures."`
 	Model    modelCommand    `cmd:"" help:"The same at today's scale, with costs measured on this machine: where livelock would begin. A model."`
 	Plain    plainCommand    `cmd:"" hidden:"" help:"The plain AF_XDP loop, from in0 to out0 of this network namespace."`
