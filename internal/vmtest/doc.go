@@ -30,6 +30,9 @@
 //	p, err := guest.Start(vmtest.Command{Argv: ...})            // then p.WaitFor, p.Signal, p.Wait, p.Stdout
 //	err = guest.Upload(ctx, "/tmp/tool", 0o755, program)        // a Go program built with CGO_ENABLED=0, a BPF object
 //
+// Programs of busybox that start others (timeout, unshare, xargs) prefer busybox's own: name others by their path there, as in
+// unshare -n /bin/sh.
+//
 // A guest whose kernel panics ends, and every call that waits for it returns ErrGone. What its console printed is in Console.
 //
 // # How to add a check

@@ -22,8 +22,8 @@ var drivers = map[string]string{
 	"virtio-net-pci": "virtio_net", "vmxnet3": "vmxnet3", "e1000e": "e1000e", "e1000": "e1000", "igb": "igb",
 }
 
-// tools are programs of the host that the guest gets, with their shared libraries. Its shell is dash: that of busybox would prefer
-// busybox's own ip.
+// tools are programs of the host that the guest gets, with their shared libraries. Its shell is dash: busybox prefers its own
+// programs to those in PATH, also where one of them, such as timeout, starts another.
 var tools = []string{"dash", "ip", "tc", "ethtool"}
 
 // Files are files of the host by their paths in the guest, where they can be executed.
