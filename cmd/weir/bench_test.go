@@ -84,6 +84,37 @@ func TestBenchMeasurements(t *testing.T) {
 	})
 }
 
+// TestBenchEgress: every variant of a second egress that is down gives figures.
+func TestBenchEgress(t *testing.T) {
+	var result bench.FeedbackResult
+	runBench(t, &result, "feedback", "--measure", "curves", "--egress", "down", "--rates", "20k", "--rate", "20k")
+	seen := map[string]bool{}
+	for _, trial := range result.Trials {
+		seen[trial.Variant] = true
+		require.NotZero(t, trial.Offered)
+		require.Zero(t, trial.Second, "it is down")
+	}
+	require.Len(t, seen, 3)
+}
+
+// TestBenchShare: the process runs beside weir, in its scheduling group, and light traffic of every kind is sent.
+func TestBenchShare(t *testing.T) {
+	var result bench.ShareResult
+	runBench(t, &result, "share", "--measure", "process,light", "--limits", "25", "--rates", "20k", "--light-rate", "20k")
+	require.NotZero(t, result.WorkPerSecond)
+	require.NotEmpty(t, result.Trials)
+	for _, trial := range result.Trials {
+		require.InDelta(t, 0.5, trial.Hog, 0.51, "a part of the CPU")
+	}
+	require.NotEmpty(t, result.Beats)
+	for _, trial := range result.Beats {
+		require.Len(t, trial.Beats, 6, "three kinds by two ports")
+		for _, beat := range trial.Beats {
+			require.NotZero(t, beat.Sent, beat.Name)
+		}
+	}
+}
+
 // runBench runs a measurement and reads its JSON.
 func runBench(t *testing.T, result any, args ...string) {
 	t.Helper()
