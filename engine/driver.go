@@ -31,6 +31,7 @@ type driver struct {
 	// charged is the CPU time charged since then, nextCharge when it is asked again.
 	charged, nextCharge int64
 	idleNS              atomic.Int64
+	tid                 atomic.Int64 // of the thread
 	// sharedNS is the time asleep because the CPU share was used up; free, set by the guard, says that the share is not enforced now.
 	sharedNS atomic.Int64
 	free     atomic.Bool
@@ -99,6 +100,7 @@ func (w *worker) run(pinned chan<- error) {
 	d := &w.driver
 	defer close(d.done)
 	runtime.LockOSThread()
+	d.tid.Store(int64(unix.Gettid()))
 	var set unix.CPUSet
 	set.Set(w.cpu)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {

@@ -118,6 +118,16 @@ type Own struct {
 	// Backlog is how many turns in a row must end with packets left before
 	// receive work is owned.
 	Backlog int
+	// Gather is how many packets a round with owned sources must take for the
+	// next one to follow at once; after fewer the worker waits Pause. 0 waits
+	// only after rounds that found nothing, and switches Calm off. A worker
+	// that polled without end for a packet or two would use a whole CPU, be
+	// preempted for it by whoever else wants the CPU, and lose what comes
+	// meanwhile beyond the device's ring.
+	Gather int
+	// Calm is how long every turn of an owned source must have taken less
+	// than a quarter of Gather before it is given back although packets come.
+	Calm time.Duration
 	// LearnTimeout is how long one lesson may take, LearnTries how many are
 	// given before learning has failed.
 	LearnTimeout time.Duration
@@ -144,6 +154,7 @@ func Default() Config {
 		Share: Share{Limit: 90, Period: 10 * time.Millisecond},
 		Own: Own{
 			Backlog:      4,
+			Calm:         10 * time.Millisecond,
 			LearnTimeout: 10 * time.Millisecond,
 			LearnTries:   5,
 			Pause:        50 * time.Microsecond,
@@ -221,6 +232,9 @@ func (c Config) Validate() error {
 	if c.Own.Backlog < 1 {
 		return refuse("own.backlog", c.Own.Backlog, "no turn would have to end with packets left", "give at least 1")
 	}
+	if c.Own.Gather < 0 {
+		return refuse("own.gather", c.Own.Gather, "not a number of packets", "give 0 for no gathering, or more")
+	}
 	if c.Own.LearnTries < 1 {
 		return refuse("own.learn_tries", c.Own.LearnTries, "nothing could be learned", "give at least 1")
 	}
@@ -229,6 +243,7 @@ func (c Config) Validate() error {
 		value time.Duration
 	}{
 		{"cpu_share.period", c.Share.Period},
+		{"own.calm", c.Own.Calm},
 		{"own.learn_timeout", c.Own.LearnTimeout},
 		{"own.hold_off", c.Own.HoldOff},
 		{"drain", c.Drain},

@@ -53,6 +53,7 @@ const (
 	MoveReleasedDrained               // owned → releasing: empty for Drain
 	MoveReleasedGate                  // owned → releasing: a lasting gate closed
 	MoveReleasedElsewhere             // owned → releasing: it would not compete any more
+	MoveReleasedCalm                  // owned → releasing: hardly anything came for Calm
 	MoveReleaseFailed                 // owned stays: Release failed
 	MoveRestedEmpty                   // releasing → interrupt: nothing had come in between
 	MoveRestedWork                    // releasing → interrupt: something had, and was seen
@@ -61,7 +62,7 @@ const (
 	MoveLostReleasing                 // releasing → interrupt: Lost
 
 	// NumMoves is how many moves there are.
-	NumMoves = 18
+	NumMoves = 19
 )
 
 // String returns the name used in counters.
@@ -69,7 +70,7 @@ func (m Move) String() string {
 	return [NumMoves]string{
 		"learn_started", "owned_known", "own_refused", "learn_retried", "learned_owned",
 		"learned_refused", "learned_elsewhere", "learn_timed_out", "learn_abandoned",
-		"released_drained", "released_gate", "released_elsewhere", "release_failed", "rested_empty", "rested_work", "lost_learning", "lost_owned", "lost_releasing",
+		"released_drained", "released_gate", "released_elsewhere", "released_calm", "release_failed", "rested_empty", "rested_work", "lost_learning", "lost_owned", "lost_releasing",
 	}[m]
 }
 

@@ -6,6 +6,7 @@ import "fmt"
 type ownership struct {
 	state    OwnState
 	backlog  int   // turns in a row that ended with packets left
+	busyNS   int64 // owned: when a turn last took a quarter of Gather, or was not to be
 	deadline int64 // learning: end of this lesson
 	tries    int   // learning: lessons given
 	holdNS   int64 // length of the next hold-off
@@ -75,6 +76,8 @@ func (s *Scheduler) stepOwners() {
 				s.release(r, MoveReleasedDrained)
 			case !s.competes(r):
 				s.release(r, MoveReleasedElsewhere)
+			case s.calm(r):
+				s.release(r, MoveReleasedCalm)
 			}
 		case StateReleasing:
 			// The round since the release has looked at every open source.
@@ -102,6 +105,12 @@ func (s *Scheduler) competes(r *receiver) bool {
 	return s.cfg.Mode == Poll || r.owner.Competes()
 }
 
+// calm tells whether so little comes that it need not be polled for.
+func (s *Scheduler) calm(r *receiver) bool {
+	own := &s.cfg.Own
+	return own.Gather > 0 && s.cfg.Mode == Hybrid && !s.opened && s.now-r.busyNS >= int64(own.Calm)
+}
+
 // drained tells whether every open source that is owned has been empty for
 // Drain. Sources that are not owned have no say: one that is never empty and
 // never owned must not keep the others' interrupts masked.
@@ -122,7 +131,7 @@ func (s *Scheduler) own(r *receiver, good, bad Move) {
 		return
 	}
 	r.holdNS = int64(s.cfg.Own.HoldOff)
-	s.lastOwned = s.now
+	s.lastOwned, r.busyNS = s.now, s.now
 	s.move(r, StateOwned, good)
 }
 

@@ -63,6 +63,7 @@ func (s *Scheduler) turn(r *receiver) {
 	r.took = false
 	if r.gate.closed != 0 {
 		r.c.Turns[EndGate]++
+		r.busyNS = s.now
 		return
 	}
 	limit := s.quotaOf(r)
@@ -121,6 +122,9 @@ func (s *Scheduler) turn(r *receiver) {
 	r.took = taken > 0
 	r.more = more
 	r.noteTurn(more)
+	if 4*taken >= s.cfg.Own.Gather {
+		r.busyNS = s.now
+	}
 	if r.state == StateOwned && (taken > 0 || more) {
 		s.ownedWork = true
 	}

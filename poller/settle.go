@@ -97,7 +97,7 @@ func (s *Scheduler) next() Next {
 		return Next{Do: Again}
 	}
 	owned := s.inState[StateOwned] > 0 && s.anyOwnedOpen()
-	if s.spins() || owned && !more && (s.progress() || s.cfg.Own.Pause == 0 || s.pollsAll()) {
+	if s.spins() || owned && !more && (s.progress() && s.taken >= s.cfg.Own.Gather || s.cfg.Own.Pause == 0 || s.pollsAll()) {
 		return Next{Do: Again}
 	}
 

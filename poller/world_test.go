@@ -518,8 +518,8 @@ func (w *world) checkMoves(state OwnState, m *[NumMoves]uint64) {
 	learning := m[MoveLearnStarted] -
 		m[MoveLearnedOwned] - m[MoveLearnedRefused] - m[MoveLearnedElsewhere] - m[MoveLearnTimedOut] - m[MoveLearnAbandoned] - m[MoveLostLearning]
 	owned := m[MoveOwnedKnown] + m[MoveLearnedOwned] -
-		m[MoveReleasedDrained] - m[MoveReleasedGate] - m[MoveReleasedElsewhere] - m[MoveLostOwned]
-	releasing := m[MoveReleasedDrained] + m[MoveReleasedGate] + m[MoveReleasedElsewhere] -
+		m[MoveReleasedDrained] - m[MoveReleasedGate] - m[MoveReleasedElsewhere] - m[MoveReleasedCalm] - m[MoveLostOwned]
+	releasing := m[MoveReleasedDrained] + m[MoveReleasedGate] + m[MoveReleasedElsewhere] + m[MoveReleasedCalm] -
 		m[MoveRestedEmpty] - m[MoveRestedWork] - m[MoveLostReleasing]
 	w.must(learning == one(state == StateLearning), "learning %d in state %v", learning, state)
 	w.must(owned == one(state == StateOwned), "owned %d in state %v", owned, state)

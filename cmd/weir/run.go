@@ -53,6 +53,9 @@ func (r *runCommand) Run(ctx context.Context, out output) error {
 	if words := r.leftOut(cfg); len(words) > 0 {
 		s.log.Warn("mechanisms left out: this is for measuring", "without", strings.Join(words, ","), "mode", cfg.Poller.Mode)
 	}
+	if err := s.engine.LeaveWorkers(); err != nil {
+		s.log.Warn("workers share their CPUs with the rest of weir", "error", err)
+	}
 	return errors.Join(s.serve(ctx, out.Out, server, hangups), s.engine.Close())
 }
 

@@ -107,6 +107,9 @@ func pollerConfig(c config.Poller) poller.Config {
 		config.ModeHybrid: poller.Hybrid, config.ModeInterrupt: poller.Interrupt, config.ModePoll: poller.Poll,
 	}[c.Mode]
 	p.Quota = pollerQuota(c.Quota)
+	// With turns as long as ours one that leaves packets behind is backlog enough: what is lent for receiving holds two or three.
+	p.Own.Backlog = 1
+	p.Own.Gather = 16
 	p.Share = poller.Share{Limit: float64(c.CPUShare.Limit), Period: c.CPUShare.Period, Strict: c.CPUShare.Strict}
 	return p
 }

@@ -62,9 +62,9 @@ func TestFillMinDefault(t *testing.T) {
 	require.Equal(t, 100, c.FillMin())
 	require.Contains(t, string(c.Effective()), "  fill_depth: 100\n  fill_min: 100\n")
 	reread(t, c)
-	require.NoError(t, c.Set("rings.fill_depth=129"))
+	require.NoError(t, c.Set("rings.fill_depth=513"))
 	require.Equal(t, 512, c.FillMin())
-	require.NoError(t, c.Set("rings.fill_min=129"))
-	require.Equal(t, 129, c.FillMin())
+	require.NoError(t, c.Set("rings.fill_min=513"))
+	require.Equal(t, 513, c.FillMin())
 	require.NoError(t, c.Validate())
 }
