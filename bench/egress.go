@@ -220,11 +220,14 @@ func (e *slowEgress) close() error {
 	return e.sink.Close()
 }
 
+// The pauses of a slow egress. Longer ones are not slow but stuck, and could not be told from one another while it is calibrated.
+const minPause, maxPause = 100 * time.Microsecond, 100 * time.Millisecond
+
 // slowerPause is the pause that makes an egress which delivered so many packets per second deliver want.
 func slowerPause(pause time.Duration, delivered, want float64) time.Duration {
 	if delivered <= 0 || want <= 0 {
 		return pause
 	}
 	p := time.Duration(float64(pause) * delivered / want)
-	return min(max(p, 100*time.Microsecond), stuckFor)
+	return min(max(p, minPause), maxPause)
 }

@@ -104,7 +104,7 @@ func TestBackAt(t *testing.T) {
 
 func TestSlowerPause(t *testing.T) {
 	require.Equal(t, 8*time.Millisecond, slowerPause(4*time.Millisecond, 200, 100))
-	require.Equal(t, stuckFor, slowerPause(time.Second, 200, 100))
+	require.Equal(t, maxPause, slowerPause(80*time.Millisecond, 200, 100))
 	require.Equal(t, time.Second, slowerPause(time.Second, 0, 100), "nothing to go by")
 }
 
