@@ -17,6 +17,9 @@ import (
 const (
 	// guardTick is how often the guard looks for a worker that is starved; two looks in a row make it certain.
 	guardTick = 10 * time.Millisecond
+	// quietTick is the tick after quietTicks in which no packet came.
+	quietTick  = 10 * guardTick
+	quietTicks = 20
 	// inspectTicks is how many ticks pass between two looks at what others may have changed: a quarter of a second.
 	inspectTicks = 25
 	// shareTicks is how many ticks a window of the CPU share has.
@@ -43,7 +46,10 @@ type guard struct {
 	workers []pulse
 	cpus    int // this process may use
 	ticks   int
-	watch   livelockWatch
+	quiet   int // ticks in a row in which no packet came to any worker
+	// When each look is due, in ticks.
+	shareDue, inspectDue, watchDue int
+	watch                          livelockWatch
 }
 
 // guarded is what the guard remembers of one source.
@@ -55,6 +61,7 @@ type guarded struct {
 	// Frames at the last tick: all of them, and those on the worker's CPU.
 	seen, here uint64
 	known      napi.NAPI
+	noted      napi.Settings // in the journal, to be put back
 	kernel     kernelThread
 	took       took
 	means      Ownership // as last said
@@ -242,10 +249,14 @@ func (g *guard) adopt(s *guarded, n napi.NAPI, on func(func()) error) error {
 
 // note writes into the journal what is to be put back of a source's NAPI, in place of what was noted before.
 func (g *guard) note(s *guarded, before napi.Settings) error {
-	if g.journal == nil {
-		return nil
+	if g.journal != nil {
+		name, queue := s.port.config.Name, s.where()
+		if err := errors.Join(g.journal.Restored(name, queue), g.journal.Took(name, queue, before)); err != nil {
+			return err
+		}
 	}
-	return errors.Join(g.journal.Restored(s.port.config.Name, s.where()), g.journal.Took(s.port.config.Name, s.where(), before))
+	s.noted = before
+	return nil
 }
 
 // where is the place of a source's NAPI in the journal.
@@ -265,23 +276,29 @@ func (g *guard) run(ctx context.Context) {
 		}
 	}
 	g.leaveWorkers()
-	ticker := time.NewTicker(guardTick)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+	for ctx.Err() == nil {
+		// A sleep of this very thread: a ticker would wake the runtime for each tick.
+		tick := guardTick
+		if g.quiet >= quietTicks {
+			tick = quietTick
 		}
-		g.ticks++
+		rest := unix.NsecToTimespec(int64(tick))
+		_ = unix.Nanosleep(&rest, nil) // cut short by a signal it is a shorter tick
+		g.ticks += int(tick / guardTick)
 		g.feelPulse()
-		if g.ticks%shareTicks == 0 {
+		if g.ticks >= g.shareDue && g.quiet < quietTicks {
+			g.shareDue = g.ticks + shareTicks
 			g.watchShares()
 		}
-		if g.ticks%inspectTicks == 0 {
+		if g.ticks >= g.inspectDue {
+			g.inspectDue = g.ticks + inspectTicks
+			if g.quiet >= quietTicks {
+				g.inspectDue = g.ticks + 3*inspectTicks
+			}
 			g.inspect()
 		}
-		if g.ticks%watchTicks == 0 {
+		if g.ticks >= g.watchDue {
+			g.watchDue = g.ticks + watchTicks
 			g.watchLivelock()
 		}
 	}
@@ -304,8 +321,12 @@ func (g *guard) leaveWorkers() {
 // feelPulse finds workers that do not run although packets come for them on their own CPU. What has that CPU is most likely the NAPI.
 func (g *guard) feelPulse() {
 	came := make([]bool, len(g.workers))
+	g.quiet++
 	for _, s := range g.sources {
 		all, here, _ := s.door.Seen()
+		if all != s.seen {
+			g.quiet = 0
+		}
 		if 2*(here-s.here) > all-s.seen { // what runs elsewhere does not keep the worker from running
 			came[s.worker.id] = true
 		}

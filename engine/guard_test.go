@@ -67,6 +67,21 @@ func TestCheckMasking(t *testing.T) {
 		require.NoError(t, o.Release())
 		require.Equal(t, other, sock.settings)
 	})
+	t.Run("also before the NAPI was learned", func(t *testing.T) {
+		g, s, o, sock := watched(t)
+		require.NoError(t, o.replace(sock, s.known))
+		sock.settings = other
+		require.NoError(t, g.checkMasking(s, sock.seen(), o.moves.Load()))
+		require.Equal(t, other, o.before)
+		require.Equal(t, other, s.noted)
+	})
+	t.Run("what is noted when a look comes too late is what was there", func(t *testing.T) {
+		g, s, o, sock := watched(t)
+		before := o.moves.Load()
+		require.NoError(t, o.Own())
+		require.NoError(t, g.checkMasking(s, sock.seen(), before))
+		require.Equal(t, scriptedBefore, s.noted)
+	})
 	t.Run("a thread that others made while it is owned is theirs", func(t *testing.T) {
 		g, s, o, sock := watched(t)
 		require.NoError(t, o.Own())

@@ -104,30 +104,37 @@ func (g *guard) renew(s *guarded, n napi.NAPI) error {
 
 // checkMasking compares the NAPI's settings with what they should be. before is the count of owns and releases before they were read.
 func (g *guard) checkMasking(s *guarded, n napi.NAPI, before uint64) error {
+	putBack, err := g.compareMasking(s, n, before)
+	if s.noted == putBack {
+		return err
+	}
+	return errors.Join(err, g.note(s, putBack)) // a disk may be behind this: nobody may wait for it
+}
+
+// compareMasking returns what is to be put back in the end.
+func (g *guard) compareMasking(s *guarded, n napi.NAPI, before uint64) (napi.Settings, error) {
 	o := s.owner
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.moves.Load() != before || o.handle == nil {
-		return nil // they are changing; the next look tells
+	if o.moves.Load() != before {
+		return o.before, nil // they are changing; the next look tells
 	}
 	ours := n.DeferHardIRQs == deferHardIRQs && n.GROFlush == o.flush
+	var err error
 	switch {
 	case o.owned && !ours:
 		o.count.retaken.Add(1)
 		g.engine.notice("port %s queue %d: somebody set NAPI %d to defer-hard-irqs %d, gro-flush-timeout %v while weir owns it: taken back",
 			s.port.config.Name, s.sock.Queue(), n.ID, n.DeferHardIRQs, n.GROFlush)
-		return o.mask(s.masker)
-	case o.owned && (n.Threaded != o.before.Threaded || n.IRQSuspend != o.before.IRQSuspend):
-		o.before.Threaded, o.before.IRQSuspend = n.Threaded, n.IRQSuspend // the administrator's, as below
-		return g.note(s, o.before)
+		err = o.mask(s.masker)
 	case o.owned:
-		return nil
+		o.before.Threaded, o.before.IRQSuspend = n.Threaded, n.IRQSuspend // the administrator's, as below
 	case o.rescued && g.workers[s.worker.id].still == 0:
 		// The worker runs again and has found no backlog to own for.
-		return errors.Join(o.giveBack(s.masker), o.handle.Drive())
-	case !ours && n.Settings != o.before && o.means != OwnershipKthread:
+		err = errors.Join(o.giveBack(s.masker), o.handle.Drive())
+	case o.rescued || o.means == OwnershipKthread:
+	case !ours:
 		o.before = n.Settings // the administrator's, to be put back from now on
-		return g.note(s, o.before)
 	}
-	return nil
+	return o.before, err
 }

@@ -45,7 +45,7 @@ func (g *guard) checkThread(s *guarded, n napi.NAPI) error {
 		return nil // its thread shows at the next look
 	}
 	k, demoted := s.kernel, below(s.worker.nice)
-	if k.pid == 0 || k.rank == demoted || k.rank == resting || !slices.Contains(k.cpus, s.worker.cpu) {
+	if k.pid == 0 || k.rank == demoted || s.took.pid == k.pid && k.rank.Policy == resting.Policy || !slices.Contains(k.cpus, s.worker.cpu) {
 		return nil
 	}
 	if g.journal != nil {

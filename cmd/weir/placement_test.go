@@ -66,15 +66,25 @@ func raiseSession(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, os.WriteFile(path, []byte(strings.TrimSpace(before)), 0)) })
 }
 
-// pinProcess keeps every thread of this process on the generator's CPU until the test ends, so that a kernel thread that outranks all on
-// the worker's can be demoted. Processes that nettest starts are not concerned.
+// pinProcess keeps every thread of this process on the generator's CPU, all equals there, until the test ends: a kernel thread that outranks
+// all on the worker's can be demoted at any time. Processes that nettest starts are not concerned.
 func pinProcess(t *testing.T) {
 	t.Helper()
 	var home, pinned unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &home))
+	rank := rankOf(t, unix.Getpid())
 	pinned.Set(generatorCPU)
 	setProcessCPUs(t, &pinned)
-	t.Cleanup(func() { setProcessCPUs(t, &home) })
+	setProcessRank(t, equal)
+	t.Cleanup(func() {
+		setProcessRank(t, rank)
+		setProcessCPUs(t, &home)
+	})
+}
+
+func setProcessRank(t *testing.T, rank napi.Rank) {
+	t.Helper()
+	eachThread(t, "self", func(tid int) error { return napi.SetThreadRank(tid, rank) })
 }
 
 func setProcessCPUs(t *testing.T, set *unix.CPUSet) {
@@ -180,9 +190,6 @@ func startFlood(t *testing.T, rig *bench.Rig, rate uint64) (stop func()) {
 	done := make(chan error, 1)
 	go func() {
 		done <- bench.OnCPU(generatorCPU, func() error {
-			if err := napi.SetThreadRank(unix.Gettid(), equal); err != nil {
-				return err
-			}
 			_, err := rig.Flood(ctx, rate, xdpprog.Bounds{Duration: time.Minute})
 			return err
 		})
