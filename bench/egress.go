@@ -150,8 +150,8 @@ func (e *slowEgress) defers(pause time.Duration) error {
 		e.rig.Sink.SetLinkAttr(slowPeer, "gro_flush_timeout", strconv.FormatInt(pause.Nanoseconds(), 10)))
 }
 
-// free puts the egress into its normal state and waits until its last pause has ended: taken down with a full ring, its peer would stop for
-// good (seen with Linux 6.18).
+// free puts the egress into its normal state and waits until its last pause has ended. Taken down and up again before
+// that, it delivered nothing any more (Linux 6.18); presumably the queue of out1 had stopped and nobody woke it.
 func (e *slowEgress) free(ctx context.Context) error {
 	was := e.state
 	if err := e.set(EgressFree); err != nil {

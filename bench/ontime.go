@@ -11,8 +11,9 @@ import (
 
 // labNice lets a thread of the lab that sleeps nearly always run at once when it is due, although the generator never gives its CPU up.
 //
-// It is no real-time thread: when one comes back from a system call while Go's monitor, on the same CPU, looks at it, it spins until the
-// monitor goes on, which that never does beside a real-time thread that spins. The kernel ends it after 0.95 s (seen with Go 1.26).
+// It is no real-time thread. One at SCHED_FIFO that made thousands of system calls per second was seen to spin for 0.95 s, all that the
+// kernel grants such threads, while nothing else ran on the CPU (Go 1.26; collecting garbage was not it). Presumably it waited for a
+// thread of Go's runtime that it kept from running; at this rank it does not happen.
 const labNice = -20
 
 // onTime runs f on a thread of its own on the generator's CPU, before the ordinary threads there. f must sleep most of the time.
