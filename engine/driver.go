@@ -147,7 +147,7 @@ func (w *worker) run(pinned chan<- error) {
 
 // maxBlock bounds a sleep. Every event worth waking for wakes the worker by itself but one: credits that the door lost while it slept
 // are found by the next turn, and this is how long that may take.
-const maxBlock = int64(100 * time.Millisecond)
+const maxBlock = int64(250 * time.Millisecond)
 
 // block waits until a packet arrives, another goroutine calls, or untilNS, at most maxBlock.
 func (d *driver) block(untilNS int64) error {

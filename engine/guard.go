@@ -18,8 +18,8 @@ const (
 	// guardTick is how often the guard looks for a worker that is starved; two looks in a row make it certain.
 	guardTick = 10 * time.Millisecond
 	// quietTick is the tick after quietTicks in which no packet came.
-	quietTick  = 10 * guardTick
-	quietTicks = 20
+	quietTick  = 20 * guardTick
+	quietTicks = 10
 	// inspectTicks is how many ticks pass between two looks at what others may have changed: a quarter of a second.
 	inspectTicks = 25
 	// shareTicks is how many ticks a window of the CPU share has.
@@ -44,7 +44,8 @@ type guard struct {
 	netns   int           // where sockets are opened
 	sources []*guarded
 	workers []pulse
-	cpus    int // this process may use
+	cpus    int                 // this process may use
+	listed  map[int][]napi.NAPI // of each port, during one inspection
 	ticks   int
 	quiet   int // ticks in a row in which no packet came to any worker
 	// When each look is due, in ticks.
@@ -200,9 +201,15 @@ func (g *guard) find(s *guarded) (napi.NAPI, error) {
 		settings, err := s.device.Settings()
 		return napi.NAPI{ID: anonymous, Queue: s.sock.Queue(), Settings: settings}, err
 	}
-	list, err := g.client.List(s.port.ifindex)
-	if err != nil {
-		return napi.NAPI{}, fmt.Errorf("port %s: %w", s.port.config.Name, err)
+	list, known := g.listed[s.port.ifindex]
+	if !known {
+		var err error
+		if list, err = g.client.List(s.port.ifindex); err != nil {
+			return napi.NAPI{}, fmt.Errorf("port %s: %w", s.port.config.Name, err)
+		}
+		if g.listed != nil {
+			g.listed[s.port.ifindex] = list
+		}
 	}
 	i := slices.IndexFunc(list, func(n napi.NAPI) bool { return n.Queue == s.sock.Queue() })
 	if i < 0 {
@@ -276,6 +283,7 @@ func (g *guard) run(ctx context.Context) {
 		}
 	}
 	g.leaveWorkers()
+	g.shareDue, g.inspectDue, g.watchDue = shareTicks, inspectTicks, watchTicks
 	for ctx.Err() == nil {
 		// A sleep of this very thread: a ticker would wake the runtime for each tick.
 		tick := guardTick
@@ -293,7 +301,7 @@ func (g *guard) run(ctx context.Context) {
 		if g.ticks >= g.inspectDue {
 			g.inspectDue = g.ticks + inspectTicks
 			if g.quiet >= quietTicks {
-				g.inspectDue = g.ticks + 3*inspectTicks
+				g.inspectDue = g.ticks + 4*inspectTicks
 			}
 			g.inspect()
 		}

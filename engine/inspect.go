@@ -8,6 +8,8 @@ import (
 
 // inspect looks at what others may have changed.
 func (g *guard) inspect() {
+	g.listed = map[int][]napi.NAPI{}
+	defer func() { g.listed = nil }()
 	for _, s := range g.sources {
 		if s.owner == nil {
 			continue
