@@ -17,11 +17,12 @@ const (
 	// searchSpan is how far below the generator's maximum the search goes.
 	searchSpan = 1024
 	// searchTrials is how many valid trials must lose until a rate is lossy: what disturbs the machine makes it lose, nothing makes it lose
-	// less. searchAttempts bounds them together with the invalid ones.
-	searchTrials   = 3
-	searchAttempts = 9
+	// less. They are short, since a virtual machine's CPUs stand still for milliseconds several times a second, unseen by it, and a
+	// device's ring of 256 overflows meanwhile: most trials must be free of that. searchAttempts bounds them together with the invalid ones.
+	searchTrials   = 6
+	searchAttempts = 12
 	searchWarmUp   = 200 * time.Millisecond
-	searchMeasured = 500 * time.Millisecond
+	searchMeasured = 100 * time.Millisecond
 )
 
 // errLossy: even the lowest rate of a search loses packets.

@@ -110,7 +110,8 @@ type GeneratorResult struct {
 	// Sent is how many frames were redirected to the device, exactly. What the device did not take of them (its tx drops, a full ring
 	// at a veth's peer) it counts itself.
 	Sent uint64
-	// Skipped is how many frames were due while the generator had no CPU, beyond the 32 it may catch up: they were given up.
+	// Skipped is how many frames were due while the generator had no CPU, beyond the 32 it may catch up at once, and were not made up
+	// later, by one more frame for every 8 that are on time.
 	Skipped uint64
 	// Elapsed is the time from the first frame to the end, as the program saw it.
 	Elapsed time.Duration

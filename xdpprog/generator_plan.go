@@ -51,7 +51,7 @@ type progressMemory struct {
 	flow        atomic.Uint32
 	destination atomic.Uint32
 	done        atomic.Uint32
-	_           [4]byte
+	onTime      atomic.Uint32
 }
 
 // generatorMemory is struct generator.
@@ -66,7 +66,7 @@ func (m *progressMemory) reset() {
 	for _, v := range []*atomic.Uint64{&m.start, &m.next, &m.sent, &m.skipped, &m.elapsed} {
 		v.Store(0)
 	}
-	for _, v := range []*atomic.Uint32{&m.flow, &m.destination, &m.done} {
+	for _, v := range []*atomic.Uint32{&m.flow, &m.destination, &m.done, &m.onTime} {
 		v.Store(0)
 	}
 }

@@ -309,10 +309,19 @@ func TestGeneratorPacing(t *testing.T) {
 	require.EqualValues(t, 67, m.progress.skipped.Load())
 	require.EqualValues(t, 44, m.progress.sent.Load())
 
+	for n := range 9 {
+		m.progress.start.Add(^uint64(1e9 - 1)) // a second later
+		require.Equal(t, xdpRedirect, run(t, gen.objs.WeirGenerator, frame, nil), "frame %d on time", n)
+	}
+	require.Equal(t, xdpRedirect, run(t, gen.objs.WeirGenerator, frame, nil), "one made up for with every ninth")
+	require.Equal(t, xdpDrop, run(t, gen.objs.WeirGenerator, frame, nil))
+	require.EqualValues(t, 66, m.progress.skipped.Load())
+	require.EqualValues(t, 54, m.progress.sent.Load())
+
 	m.plan.stop.Store(1)
 	require.Equal(t, xdpDrop, run(t, gen.objs.WeirGenerator, frame, nil))
 	require.EqualValues(t, doneEnded, m.progress.done.Load())
-	require.InDelta(t, 110e9, float64(m.progress.elapsed.Load()), 1e9)
+	require.InDelta(t, 119e9, float64(m.progress.elapsed.Load()), 1e9)
 }
 
 func TestGeneratorRefuses(t *testing.T) {

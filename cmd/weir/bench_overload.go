@@ -33,7 +33,7 @@ at the end of each trial, and undone.
   same-core   threaded NAPI, its kernel thread on the device's CPU
   outranking  the same at SCHED_FIFO 50: receive always wins, as interrupts did in 1996
 
-MLFRR is the highest rate at which one of three trials of half a second loses no more than 0.1 %, found to within 3 %.
+MLFRR is the highest rate at which one of six trials of a tenth of a second loses no more than 0.1 %, found to within 3 %.
 Each device then gets the same rates. A trial is invalid when others use more than 2 % of CPU 0 or CPU 1, when the
 hypervisor takes more than 2 %, or when the generator misses 99 % of its rate; it is repeated three times and then void.
 Rates that the generator does not reach beside a device are left out for that device.

@@ -16,9 +16,11 @@ char __license[] SEC("license") = "Dual BSD/GPL";
 
 /*
  * A generator that was descheduled may catch up by this many frames at once, no more: a longer burst would overflow the receiver's ring
- * (256 entries on veth) and look like loss in the device under test. What it may not catch up is counted as skipped.
+ * (256 entries on veth) and look like loss in the device under test. What it may not catch up is counted as skipped, and made up later: one
+ * frame more for every MAKE_UP that are sent on time.
  */
 #define MAX_DEBT 32
+#define MAKE_UP 8
 
 /* Prepared by Go before a run, but for stop. */
 struct plan {
@@ -49,12 +51,12 @@ struct progress {
 	__u64 start; /* CLOCK_MONOTONIC of the first frame, ns; 0 before */
 	__u64 next;  /* when the next frame is due */
 	__u64 sent;
-	__u64 skipped;
+	__u64 skipped; /* and not made up yet */
 	__u64 elapsed; /* ns since start, when the end was noticed */
 	__u32 flow;
 	__u32 destination;
 	__u32 done; /* enum done: all further runs do nothing */
-	__u32 pad;
+	__u32 on_time; /* frames, since the last one that was made up */
 };
 
 struct generator {
@@ -197,6 +199,10 @@ int weir_generator(struct xdp_md *ctx)
 
 			progress->skipped += skip;
 			progress->next += skip * plan->step;
+		} else if (progress->skipped && debt < plan->step && ++progress->on_time > MAKE_UP) {
+			progress->on_time = 0;
+			progress->skipped--;
+			progress->next -= plan->step;
 		}
 		due = progress->start + (progress->next >> FRACTION);
 	}
