@@ -154,6 +154,14 @@ func droppedBy(t *testing.T, ns *nettest.NS, link string) uint64 {
 	return l.Attrs().Statistics.TxDropped
 }
 
+// droppedBehind are the packets that reached a link and that its host's own queue (net.core.netdev_max_backlog) had no room for.
+func droppedBehind(t *testing.T, ns *nettest.NS, link string) uint64 {
+	t.Helper()
+	l, err := ns.Link(link)
+	require.NoError(t, err)
+	return l.Attrs().Statistics.RxDropped
+}
+
 // snmp reads a counter of /proc/net/snmp (Udp, Tcp: IPv4 and, for Tcp, both) or /proc/net/snmp6 of a namespace; each exists twice in the
 // first, as a heading and a value.
 func snmp(t *testing.T, ns *nettest.NS, group, name string) uint64 {

@@ -155,7 +155,7 @@ func exchange(ctx context.Context, from *nettest.NS, to net.PacketConn, num uint
 
 // count receives until all are there, or until nothing has come for a while after the last was sent.
 func count(conn net.PacketConn, num uint64, sending *atomic.Bool) arrivals {
-	const patience = 300 * time.Millisecond
+	const patience = time.Second
 	var a arrivals
 	seen := make([]bool, num)
 	got, want := make([]byte, 1<<16), make([]byte, maxDatagram)
