@@ -136,3 +136,26 @@ func TestDiscardOffKeepsFillFull(t *testing.T) {
 	r.rest()
 	r.close()
 }
+
+// While the CPU share is used up, only a source that is behind is shut: the packets of others wait in their ring.
+func TestShareShutsWhoIsBehind(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.rest()
+	p := r.ports[portIn]
+	in, _ := numbered(0, 1000)
+	p.source.SetGate(poller.CPUShare)
+	require.Equal(t, 3, r.arrive(portIn, in[:3]...))
+	p.source.SetGate(poller.CPUShare | poller.Feedback)
+	require.Zero(t, r.arrive(portIn, in[3]), "other reasons shut all")
+	p.source.SetGate(0)
+	r.rest()
+
+	r.arrive(portIn, in[4:]...)
+	r.step()
+	require.True(t, p.source.behind)
+	p.source.SetGate(poller.CPUShare)
+	require.Zero(t, r.arrive(portIn, in[3]))
+	p.source.SetGate(0)
+	r.rest()
+	r.close()
+}

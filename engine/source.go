@@ -34,6 +34,7 @@ type source struct {
 	feeding
 	refused uint64 // packets the door had refused for want of credit at the end of the last turn
 	losing  bool   // packets were refused since the owner was asked
+	behind  bool   // the last turn left packets
 	owner   *owner // nil when its receive work cannot be owned
 	// maxFrame is the longest frame a frame of the UMEM takes.
 	maxFrame int
@@ -69,7 +70,8 @@ func (s *source) Receive(limit int) (taken int, more bool) {
 	if taken == 0 {
 		s.grant()
 	}
-	return taken, waiting > 0 || owned && taken == limit
+	s.behind = waiting > 0 || owned && taken == limit
+	return taken, s.behind
 }
 
 // adaptFill lets the Fill depth follow the load, and the credits with it.
@@ -205,9 +207,13 @@ func (s *source) publish() {
 }
 
 // SetGate closes the door for the reasons given; none opens it. A closed source must not end the worker's sleep: its packets could not
-// be taken.
+// be taken. While the CPU share is used up, a source that was not behind keeps its door open as far as its credits go: what little comes
+// there waits for the next period, instead of paying for the flood on another.
 func (s *source) SetGate(r poller.Reason) {
 	s.worker.driver.listen(s.slot, r == 0)
+	if r == poller.CPUShare && !s.behind {
+		r = 0
+	}
 	if s.discard {
 		s.door.SetGate(uint32(r))
 	}
