@@ -77,31 +77,32 @@ func (r *overloadRun) placement(ctx context.Context, placement Placement) error 
 		}
 		mlfrr = m.PPS
 	}
-	for _, point := range r.Points {
-		if err := r.point(ctx, placement, point.at(mlfrr)); err != nil {
-			return err
+	left := map[string]bool{}
+	for n := range r.Trials {
+		for _, point := range r.Points {
+			if err := r.point(ctx, placement, point.at(mlfrr), n+1, left); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// point measures one rate: the devices in turn, Trials times round.
-func (r *overloadRun) point(ctx context.Context, placement Placement, p Point) error {
-	unreached := map[string]bool{}
-	for n := range r.Trials {
-		for _, dut := range r.DUTs {
-			if unreached[dut.Name] {
-				continue
-			}
-			last, err := r.attempts(ctx, dut, placement, p, n+1)
-			if err != nil {
-				return err
-			}
-			// A rate that the generator does not reach beside this device is left out for it.
-			unreached[dut.Name] = last.Missed && n == 0
+// point measures one rate once with every device. All rates are measured once before any is measured again: a host that is slow for a
+// minute then makes every point slower alike. A rate that the generator does not reach beside a device is left out for it.
+func (r *overloadRun) point(ctx context.Context, placement Placement, p Point, number int, left map[string]bool) error {
+	for _, dut := range r.DUTs {
+		key := p.String() + " " + dut.Name
+		if left[key] {
+			continue
 		}
-		r.done++
+		last, err := r.attempts(ctx, dut, placement, p, number)
+		if err != nil {
+			return err
+		}
+		left[key] = last.Missed && number == 1
 	}
+	r.done++
 	return nil
 }
 
