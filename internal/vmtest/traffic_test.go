@@ -121,7 +121,8 @@ func (r *router) oneCopyEach(t *testing.T, dst netip.Addr, num int) stats {
 	after := r.atRest(t)
 	delivered := after.port(t, r.seg.out).Delivered - before.port(t, r.seg.out).Delivered
 	lost := tapDrops(t, r.seg.src, "s0") - refused + r.dropped(after) - r.dropped(before)
-	seen := fmt.Sprintf("%+v, weir delivered %d, lost on the way and counted %d, by queue: %v", a, delivered, lost, after.received())
+	seen := fmt.Sprintf("%+v, weir delivered %d, lost on the way and counted %d %v, by queue: %v",
+		a, delivered, lost, more(before.Totals.Dropped, after.Totals.Dropped), after.received())
 	t.Logf("udp to %s: %s", dst, seen)
 	require.Zero(t, a.duplicate+a.corrupt, seen)
 	require.Equal(t, a.unique, delivered, "what arrived is what weir delivered: %s", seen)
@@ -144,6 +145,17 @@ func (r *router) dropped(s stats) uint64 {
 		n -= min(door, s.Totals.Dropped["device_rx"])
 	}
 	return n
+}
+
+// more are the counters that have grown, and by how much.
+func more(before, after map[string]uint64) map[string]uint64 {
+	grown := map[string]uint64{}
+	for reason, n := range after {
+		if n > before[reason] {
+			grown[reason] = n - before[reason]
+		}
+	}
+	return grown
 }
 
 // tapDrops are the packets that a host's tap did not hand to QEMU.
