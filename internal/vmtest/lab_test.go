@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func boot(t *testing.T, g guest) *lab {
 	require.NoError(t, err)
 	files, err := programs()
 	require.NoError(t, err)
-	m := vmtest.Machine{Kernel: k, CPUs: g.cpus, Files: files, Dir: t.TempDir(), Life: 15 * time.Minute}
+	m := vmtest.Machine{Kernel: k, CPUs: g.cpus, Files: files, Dir: guestDir(t), Life: 15 * time.Minute}
 	l := &lab{guest: g, cards: map[string]*segment{}}
 	for i, c := range g.cards {
 		s := &segment{card: c, in: c.name + "0", out: c.name + "1"}
@@ -80,6 +81,9 @@ func boot(t *testing.T, g guest) *lab {
 			require.NoError(t, f.Close())
 		}
 	}
+	if err != nil && emulatorFault(err.Error()) {
+		t.Logf("emulator fault: %s", t.Name())
+	}
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		select {
@@ -95,6 +99,19 @@ func boot(t *testing.T, g guest) *lab {
 	t.Logf("Linux %s with %d CPUs: up after %s", l.Release, g.cpus, l.Booted.Round(10*time.Millisecond))
 	l.setup(t)
 	return l
+}
+
+// guestDir is where a guest's files are, its console among them: under $WEIR_GUESTS, where they are kept, or gone with the test.
+func guestDir(t *testing.T) string {
+	t.Helper()
+	root := os.Getenv("WEIR_GUESTS")
+	if root == "" {
+		return t.TempDir()
+	}
+	require.NoError(t, os.MkdirAll(root, 0o755))
+	dir, err := os.MkdirTemp(root, strings.ReplaceAll(t.Name(), "/", "-")+"-")
+	require.NoError(t, err)
+	return dir
 }
 
 func nic(c card, mac net.HardwareAddr) vmtest.NIC {
