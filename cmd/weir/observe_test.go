@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,9 @@ func TestObserve(t *testing.T) {
 	later := w.stats(t) // a packet of the hosts' kernels may have come meanwhile
 	require.Equal(t, first.series, second.series, "series of /metrics")
 	require.Equal(t, first.paths, second.paths, "keys of the JSON")
+	procs, err := strconv.Atoi(second.values["go_sched_gomaxprocs_threads"])
+	require.NoError(t, err)
+	require.Greater(t, procs, runtime.GOMAXPROCS(0)+4, "processors to spare for the workers")
 	t.Logf("%d series, %d values in the JSON", len(second.series), len(second.paths))
 	for i, p := range earlier.Ports {
 		q := later.Ports[i]
@@ -66,7 +70,7 @@ func TestObserve(t *testing.T) {
 // view is what one look at a weir shows.
 type view struct {
 	series []string          // of /metrics, sorted
-	values map[string]string // of weir's own series
+	values map[string]string // of these series
 	paths  []string          // of the values in the JSON, sorted
 }
 
